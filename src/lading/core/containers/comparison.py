@@ -82,12 +82,16 @@ def changed_inputs(ours: ComparedRequest, theirs: ComparedRequest) -> dict[str, 
 
 
 def apart_from(
-    found: tuple[FieldDifference, ...], inputs: Collection[str]
+    differences: tuple[FieldDifference, ...], inputs: Collection[str]
 ) -> tuple[FieldDifference, ...]:
     """The differences without those of inputs at these paths in the container."""
     names = tuple(f"mounts.{target}" for target in inputs)
     below = tuple(f"{name}{mark}" for name in names for mark in ".[")
-    return tuple(one for one in found if one.field not in names and not one.field.startswith(below))
+    return tuple(
+        difference
+        for difference in differences
+        if difference.field not in names and not difference.field.startswith(below)
+    )
 
 
 def part_of(field: str) -> str:
@@ -115,4 +119,8 @@ def _collections(side: ComparedRequest) -> dict[str, str]:
 def _differences(
     ours: Mapping[str, Json], theirs: Mapping[str, Json], names: tuple[str, ...]
 ) -> tuple[FieldDifference, ...]:
-    return tuple(one for name in names for one in differing(name, ours.get(name), theirs.get(name)))
+    return tuple(
+        difference
+        for name in names
+        for difference in differing(name, ours.get(name), theirs.get(name))
+    )

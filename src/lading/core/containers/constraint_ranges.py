@@ -57,25 +57,25 @@ def range_span(value: Json) -> tuple[int, int]:
     return _number(value), _number(value)
 
 
-def common_range(wanted: Json, offered: Json) -> tuple[int, int] | None:
+def common_range(requested: Json, offered: Json) -> tuple[int, int] | None:
     """The common part of two numbers or ranges, or None."""
-    (low, high), (least, most) = range_span(wanted), range_span(offered)
+    (low, high), (least, most) = range_span(requested), range_span(offered)
     shared = max(low, least), min(high, most)
     return shared if shared[0] <= shared[1] else None
 
 
 def narrowed(
-    wanted: Mapping[str, Json], given: Mapping[str, Json], room: Mapping[str, Json]
+    requested: Mapping[str, Json], constraints: Mapping[str, Json], room: Mapping[str, Json]
 ) -> tuple[JsonObject, JsonObject]:
     """Constraints and ranges of a waiting container after a request that it satisfies has joined
     it.
 
-    `wanted` are the request's numbers and ranges, `given` the container's constraints, `room` its
-    ranges.
+    `requested` are the request's numbers and ranges, `constraints` the container's constraints,
+    `room` its ranges.
     """
-    fresh, left = dict(given), dict(room)
+    fresh, left = dict(constraints), dict(room)
     for key in GROWING:
-        shared = common_range(wanted.get(key), room.get(key, given.get(key)))
+        shared = common_range(requested.get(key), room.get(key, constraints.get(key)))
         if key not in room or shared is None:
             continue
         del left[key]
@@ -86,25 +86,25 @@ def narrowed(
 
 
 def granted(
-    given: Mapping[str, Json], room: Mapping[str, Json], amounts: Mapping[str, Json]
+    constraints: Mapping[str, Json], room: Mapping[str, Json], amounts: Mapping[str, Json]
 ) -> JsonObject:
     """Constraints of a container that is locked with these `amounts`. Raises Invalid outside its
     ranges.
     """
     for key, value in amounts.items():
-        low, high = range_span(room.get(key, given.get(key)))
+        low, high = range_span(room.get(key, constraints.get(key)))
         if key not in GROWING or not _is_whole(value) or not low <= _number(value) <= high:
             limits = f"from {low} to {high}" if low < high else str(low)
             raise Invalid(
                 f"runtime_constraints.{key}: this container can be given {limits}, "
                 f"not {value!r:.40}"
             )
-    return {**given, **amounts}
+    return {**constraints, **amounts}
 
 
-def least(given: Mapping[str, Json], room: Mapping[str, Json]) -> JsonObject:
+def least(constraints: Mapping[str, Json], room: Mapping[str, Json]) -> JsonObject:
     """Constraints of a container that returns to the queue: each range has its minimum again."""
-    return {**given, **{key: range_span(value)[0] for key, value in room.items()}}
+    return {**constraints, **{key: range_span(value)[0] for key, value in room.items()}}
 
 
 def _is_whole(value: Json) -> bool:

@@ -119,7 +119,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 """The command that runs workflows: its containers are supervisors of others."""
 
 
-def fill(given: Mapping[str, Json]) -> JsonObject:
+def fill(constraints: Mapping[str, Json]) -> JsonObject:
     """Runtime constraints with every key; `cuda` with devices also gives `gpu`."""
     filled: JsonObject = {
         "API": False,
@@ -128,7 +128,7 @@ def fill(given: Mapping[str, Json]) -> JsonObject:
         "ram": 0,
         "vcpus": 0,
     }
-    filled.update((key, value) for key, value in given.items() if value is not None)
+    filled.update((key, value) for key, value in constraints.items() if value is not None)
     filled.update((key, _whole(filled[key])) for key in RANGED)
     gpu, cuda = filled.get("gpu", {}), filled.get("cuda")
     if isinstance(cuda, dict):
@@ -193,15 +193,17 @@ def essential(constraints: Mapping[str, Json]) -> JsonObject:
 
     `internet` is kept when it is true: false and absent mean the same.
     """
-    kept = {key: value for key, value in constraints.items() if not key.startswith("keep_cache_")}
-    gpu, cuda = kept.pop("gpu", None), kept.pop("cuda", None)
-    if not kept.get("internet"):
-        kept.pop("internet", None)
+    compared = {
+        key: value for key, value in constraints.items() if not key.startswith("keep_cache_")
+    }
+    gpu, cuda = compared.pop("gpu", None), compared.pop("cuda", None)
+    if not compared.get("internet"):
+        compared.pop("internet", None)
     if not _devices(gpu) and isinstance(cuda, dict) and _devices(cuda):
         gpu = _from_cuda(cuda)
     if _devices(gpu):
-        kept["gpu"] = gpu
-    return ordered_object(kept)
+        compared["gpu"] = gpu
+    return ordered_object(compared)
 
 
 def has_network(constraints: Mapping[str, Json]) -> bool:
@@ -246,7 +248,7 @@ def cache_difference(
     return None
 
 
-def fill_scheduling(given: Mapping[str, Json]) -> JsonObject:
+def fill_scheduling(parameters: Mapping[str, Json]) -> JsonObject:
     """Scheduling parameters with every key."""
     filled: JsonObject = {
         "max_run_time": 0,
@@ -254,7 +256,7 @@ def fill_scheduling(given: Mapping[str, Json]) -> JsonObject:
         "preemptible": False,
         "supervisor": False,
     }
-    filled.update((key, value) for key, value in given.items() if value is not None)
+    filled.update((key, value) for key, value in parameters.items() if value is not None)
     filled["max_run_time"] = _whole(filled["max_run_time"])
     return spot.filled(filled) if filled[spot.PREEMPTIBLE] == spot.PREFER else filled
 
@@ -327,28 +329,30 @@ def _check_times(parameters: Mapping[str, Json]) -> None:
 
 def merge_scheduling(several: Sequence[Mapping[str, Json]]) -> JsonObject:
     """The parameters of one retry for several requests: the most permissive of each."""
-    filled = [fill_scheduling(one) for one in several]
+    filled = [fill_scheduling(parameters) for parameters in several]
     # Requests of one container agree on its gang: it is part of the recipe.
     merged = {key: several[0][key] for key in GANG_KEYS if key in several[0]}
-    kept = max(integer(one.get(KEEP_ON_FAILURE)) or 0 for one in filled)
-    if kept:
-        merged[KEEP_ON_FAILURE] = kept
+    seconds = max(integer(parameters.get(KEEP_ON_FAILURE)) or 0 for parameters in filled)
+    if seconds:
+        merged[KEEP_ON_FAILURE] = seconds
     return merged | {
         "max_run_time": _longest(filled),
         "partitions": _all_partitions(filled),
-        "supervisor": any(one["supervisor"] for one in filled),
+        "supervisor": any(parameters["supervisor"] for parameters in filled),
         **spot.merged(filled),
     }
 
 
 def _longest(filled: Sequence[JsonObject]) -> int:
-    times = [time for one in filled if isinstance(time := one["max_run_time"], int)]
+    times = [time for parameters in filled if isinstance(time := parameters["max_run_time"], int)]
     # 0 is no limit: it wins.
     return 0 if 0 in times else max(times)
 
 
 def _all_partitions(filled: Sequence[JsonObject]) -> list[Json]:
-    partitions = [names for one in filled if isinstance(names := one["partitions"], list)]
+    partitions = [
+        names for parameters in filled if isinstance(names := parameters["partitions"], list)
+    ]
     # An empty list means all partitions: it wins.
     if not all(partitions):
         return []
@@ -361,7 +365,8 @@ def _whole(value: Json) -> Json:
     """
     if isinstance(value, list):
         return [
-            integer(one) if isinstance(one, float) and one.is_integer() else one for one in value
+            integer(item) if isinstance(item, float) and item.is_integer() else item
+            for item in value
         ]
     return integer(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -417,8 +422,8 @@ def _check_cuda(cuda: Json) -> None:
         _check_dotted("cuda.hardware_capability", cuda["hardware_capability"])
 
 
-def _check_keys(name: str, given: Mapping[str, Json], known: Mapping[str, Json]) -> None:
-    unexpected = sorted(given.keys() - known.keys())
+def _check_keys(name: str, values: Mapping[str, Json], allowed: Mapping[str, Json]) -> None:
+    unexpected = sorted(values.keys() - allowed.keys())
     if unexpected:
         raise Invalid(
             f"Runtime constraints [{name}] contains unexpected keys "

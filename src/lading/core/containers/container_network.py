@@ -84,10 +84,10 @@ def local_addresses(endpoints: Sequence[Endpoint]) -> dict[str, Ip]:
     loopback address.
     """
     found: dict[str, Ip] = {}
-    for one in endpoints:
+    for endpoint in endpoints:
         # A different address for each name, so that two services may have the same port.
-        own = LOOPBACK if one.host == _LOCALHOST else f"127.0.100.{len(found) + 1}"
-        found.setdefault(one.host, one.address or ipaddress.ip_address(own))
+        own = LOOPBACK if endpoint.host == _LOCALHOST else f"127.0.100.{len(found) + 1}"
+        found.setdefault(endpoint.host, endpoint.address or ipaddress.ip_address(own))
     return found
 
 
@@ -95,51 +95,56 @@ def places(endpoints: Sequence[Endpoint]) -> dict[tuple[Ip, int], Endpoint]:
     """Endpoint of each local address and port; the first one when two coincide."""
     local = local_addresses(endpoints)
     found: dict[tuple[Ip, int], Endpoint] = {}
-    for one in endpoints:
-        found.setdefault((local[one.host], one.port), one)
-        if one.host == _LOCALHOST:
-            found.setdefault((ipaddress.IPv6Address("::1"), one.port), one)
+    for endpoint in endpoints:
+        found.setdefault((local[endpoint.host], endpoint.port), endpoint)
+        if endpoint.host == _LOCALHOST:
+            found.setdefault((ipaddress.IPv6Address("::1"), endpoint.port), endpoint)
     return found
 
 
-def read_endpoint(text: str) -> Endpoint:
+def read_endpoint(address: str) -> Endpoint:
     """Parse HOST, HOST:PORT or [IPV6]:PORT, the forms of ARVADOS_API_HOST. Raises Invalid."""
-    host, separator, port = text.rpartition(":")
-    if not separator or text.endswith("]"):
-        host, port = text, str(_DEFAULT_PORT)
+    host, separator, port = address.rpartition(":")
+    if not separator or address.endswith("]"):
+        host, port = address, str(_DEFAULT_PORT)
     host = host.strip("[]")
     if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise Invalid(f"{text!r} is not HOST:PORT; containers cannot be given a way there")
+        raise Invalid(f"{address!r} is not HOST:PORT; containers cannot be given a way there")
     return Endpoint(host.lower(), int(port))
 
 
 def read_networks(texts: Iterable[str], *, key: str) -> tuple[str, ...]:
     """Networks or addresses of a configuration `key`, in canonical form. Raises Invalid."""
-    found = []
-    for text in texts:
+    networks = []
+    for network in texts:
         try:
-            found.append(str(ipaddress.ip_network(text.strip())))
+            networks.append(str(ipaddress.ip_network(network.strip())))
         except ValueError as error:
             raise Invalid(
                 f"configuration: {key}: {error}; write networks such as 10.0.0.0/8 or fd00::/8"
             ) from error
-    return tuple(found)
+    return tuple(networks)
 
 
 def refusals(configured: Sequence[str]) -> tuple[str, ...]:
     """All networks that are always refused, each IPv4 one also in its NAT64 translation."""
     networks = [
-        ipaddress.ip_network(one) for one in (*NOT_INTERNET, *METADATA, *UPLINKS, *configured)
+        ipaddress.ip_network(network)
+        for network in (*NOT_INTERNET, *METADATA, *UPLINKS, *configured)
     ]
-    translated = [_nat64(one) for one in networks if isinstance(one, ipaddress.IPv4Network)]
-    return tuple(str(one) for one in (*networks, *translated))
+    translated = [
+        _nat64(network) for network in networks if isinstance(network, ipaddress.IPv4Network)
+    ]
+    return tuple(str(network) for network in (*networks, *translated))
 
 
 def with_translations(networks: Iterable[str]) -> tuple[str, ...]:
     """The networks, each IPv4 one also in its NAT64 translation."""
-    parsed = [ipaddress.ip_network(one) for one in networks]
-    translated = [_nat64(one) for one in parsed if isinstance(one, ipaddress.IPv4Network)]
-    return tuple(str(one) for one in (*parsed, *translated))
+    parsed = [ipaddress.ip_network(network) for network in networks]
+    translated = [
+        _nat64(network) for network in parsed if isinstance(network, ipaddress.IPv4Network)
+    ]
+    return tuple(str(network) for network in (*parsed, *translated))
 
 
 def is_local_address(address: Ip) -> bool:
@@ -164,7 +169,7 @@ def ruleset(refused: Iterable[str], own: Iterable[str]) -> str:
         [
             f"table inet {TABLE} {{",
             *(_set(f"refused{number}", number, families[number]) for number in (4, 6)),
-            *(_set(f"own{number}", number, part) for number, part in _by_family(own).items()),
+            *(_set(f"own{number}", number, members) for number, members in _by_family(own).items()),
             "  chain out {",
             "    type filter hook output priority 0; policy accept;",
             '    oifname "lo" accept',
@@ -191,10 +196,10 @@ def ruleset(refused: Iterable[str], own: Iterable[str]) -> str:
 def update(own: Iterable[str]) -> str:
     """Commands that replace the networks of the machine in the filter."""
     lines = []
-    for number, part in _by_family(own).items():
+    for number, members in _by_family(own).items():
         lines.append(f"flush set inet {TABLE} own{number}")
-        if part:
-            lines.append(f"add element inet {TABLE} own{number} {{ {', '.join(part)} }}")
+        if members:
+            lines.append(f"add element inet {TABLE} own{number} {{ {', '.join(members)} }}")
     return "\n".join([*lines, ""])
 
 
@@ -203,7 +208,11 @@ def hosts_file(endpoints: Sequence[Endpoint], *, hostname: str, machine: str = "
     kept.
     """
     local = local_addresses(endpoints)
-    names = [one.host for one in endpoints if one.address is None and one.host != _LOCALHOST]
+    names = [
+        endpoint.host
+        for endpoint in endpoints
+        if endpoint.address is None and endpoint.host != _LOCALHOST
+    ]
     lines = [f"{LOOPBACK}\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
     lines += [
         f"{LOOPBACK}\t{hostname}",
@@ -226,11 +235,11 @@ def resolver_file(machine: str, *, internet: bool) -> str:
     return "\n".join([*kept, f"nameserver {RESOLVER}", ""])
 
 
-def nameservers(text: str) -> tuple[str, ...]:
+def nameservers(resolv_conf: str) -> tuple[str, ...]:
     """Addresses of the resolvers in a resolv.conf; the loopback address when there are none
     (resolv.conf(5)).
     """
-    rows = [line.split() for line in text.splitlines()]
+    rows = [line.split() for line in resolv_conf.splitlines()]
     found = tuple(row[1] for row in rows if len(row) > 1 and row[0] == "nameserver")
     return found or (LOOPBACK,)
 
@@ -250,15 +259,15 @@ def _nat64(network: ipaddress.IPv4Network) -> ipaddress.IPv6Network:
 def _by_family(networks: Iterable[str]) -> dict[int, list[str]]:
     """The networks of each IP version, without overlaps, which nft refuses."""
     four, six = [], []
-    for text in networks:
-        network = ipaddress.ip_network(text)
+    for notation in networks:
+        network = ipaddress.ip_network(notation)
         if isinstance(network, ipaddress.IPv4Network):
             four.append(network)
         else:
             six.append(network)
     return {
-        4: [str(one) for one in ipaddress.collapse_addresses(four)],
-        6: [str(one) for one in ipaddress.collapse_addresses(six)],
+        4: [str(network) for network in ipaddress.collapse_addresses(four)],
+        6: [str(network) for network in ipaddress.collapse_addresses(six)],
     }
 
 
@@ -267,5 +276,7 @@ def _set(name: str, number: int, networks: Sequence[str]) -> str:
     return f"  set {name} {{ type ipv{number}_addr; flags interval;{elements} }}"
 
 
-_PRIVATE = tuple(ipaddress.ip_network(one) for one in with_translations(PRIVATE))
-_LOCAL = tuple(ipaddress.ip_network(one) for one in with_translations((*NOT_INTERNET, *METADATA)))
+_PRIVATE = tuple(ipaddress.ip_network(network) for network in with_translations(PRIVATE))
+_LOCAL = tuple(
+    ipaddress.ip_network(network) for network in with_translations((*NOT_INTERNET, *METADATA))
+)

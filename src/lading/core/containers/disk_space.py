@@ -67,11 +67,11 @@ class Amount(msgspec.Struct, frozen=True):
     size: int = 0
     files: int = 0
 
-    def __add__(self, other: Amount) -> Amount:
-        return Amount(self.size + other.size, self.files + other.files)
+    def __add__(self, amount: Amount) -> Amount:
+        return Amount(self.size + amount.size, self.files + amount.files)
 
-    def __sub__(self, other: Amount) -> Amount:
-        return Amount(self.size - other.size, self.files - other.files)
+    def __sub__(self, amount: Amount) -> Amount:
+        return Amount(self.size - amount.size, self.files - amount.files)
 
 
 class FileSystemSpace(msgspec.Struct, frozen=True):
@@ -129,7 +129,9 @@ def allowance(
     it; `factor`: times the usual amounts.
     """
     output = covering(mounts, output_path)
-    sizes = [_capacity(one, limits.mount, is_output=path == output) for path, one in mounts.items()]
+    sizes = [
+        _capacity(mount, limits.mount, is_output=path == output) for path, mount in mounts.items()
+    ]
     if UNLIMITED in sizes or not limits.beside:
         return DiskAllowance(files=int(limits.files * ranks * factor))
     return DiskAllowance(
@@ -207,28 +209,28 @@ def spent(used: Amount, most: Amount) -> str:
     return ""
 
 
-def reserve(total: Amount, wanted: Amount) -> Amount:
+def reserve(total: Amount, configured: Amount) -> Amount:
     """The reserve of a disk for records and blocks; automatic amounts where it is not
     configured.
     """
     return Amount(
-        wanted.size if wanted.size >= 0 else min(total.size // _PART, _MOST),
-        wanted.files if wanted.files >= 0 else min(total.files // _PART, _MOST_FILES),
+        configured.size if configured.size >= 0 else min(total.size // _PART, _MOST),
+        configured.files if configured.files >= 0 else min(total.files // _PART, _MOST_FILES),
     )
 
 
-def room(disk: FileSystemSpace, kept: Amount) -> Amount:
-    """Free space beside the reserve `kept`; negative when the reserve is in use."""
+def room(disk: FileSystemSpace, reserved: Amount) -> Amount:
+    """Free space beside the reserve `reserved`; negative when the reserve is in use."""
     return Amount(
-        disk.free.size - kept.size,
-        disk.free.files - kept.files if disk.total.files else UNLIMITED,
+        disk.free.size - reserved.size,
+        disk.free.files - reserved.files if disk.total.files else UNLIMITED,
     )
 
 
-def is_short(disk: FileSystemSpace, kept: Amount) -> bool:
+def is_short(disk: FileSystemSpace, reserved: Amount) -> bool:
     """Whether no container may be started: less than twice the reserve is free."""
-    left = room(disk, kept)
-    return left.size < kept.size or left.files < kept.files
+    left = room(disk, reserved)
+    return left.size < reserved.size or left.files < reserved.files
 
 
 class DiskWriter(msgspec.Struct, frozen=True):
@@ -239,39 +241,42 @@ class DiskWriter(msgspec.Struct, frozen=True):
     grown: Amount
 
 
-def is_urgent(disk: FileSystemSpace, kept: Amount) -> bool:
+def is_urgent(disk: FileSystemSpace, reserved: Amount) -> bool:
     """Whether a container must be ended to protect the reserve: less than the reserve and a quarter
     of it is free.
     """
-    left = room(disk, kept)
-    return left.size < kept.size // 4 or left.files < kept.files // 4
+    left = room(disk, reserved)
+    return left.size < reserved.size // 4 or left.files < reserved.files // 4
 
 
 def must_end(
-    disk: FileSystemSpace, kept: Amount, own: DiskWriter, others: Iterable[DiskWriter]
+    disk: FileSystemSpace, reserved: Amount, own: DiskWriter, others: Iterable[DiskWriter]
 ) -> str:
     """Reason for which the container `own` must be ended, as a sentence; "" when it need not.
 
     It is the one with the largest use. None is ended when the growth of all containers shows that
     something else fills the disk.
     """
-    everyone, left = [own, *others], room(disk, kept)
-    if left.size < kept.size // 4:
+    everyone, left = [own, *others], room(disk, reserved)
+    if left.size < reserved.size // 4:
         # The name breaks ties, so that every supervisor chooses the same container.
-        most = max(everyone, key=lambda one: (one.taken.size, one.name))
-        if most is own and sum(one.grown.size for one in everyone) > kept.size // _LITTLE:
+        most = max(everyone, key=lambda writer: (writer.taken.size, writer.name))
+        if most is own and sum(writer.grown.size for writer in everyone) > reserved.size // _LITTLE:
             return (
                 f"the disk of this machine is almost full: {format_bytes(disk.free.size)} are free,"
-                f" and {format_bytes(kept.size)} are kept for records and blocks"
+                f" and {format_bytes(reserved.size)} are kept for records and blocks"
                 " (Containers.DiskReserve); this container takes the most,"
                 f" {format_bytes(own.taken.size)}; write less, or free some space on the disk"
             )
-    elif left.files < kept.files // 4:
-        most = max(everyone, key=lambda one: (one.taken.files, one.name))
-        if most is own and sum(one.grown.files for one in everyone) > kept.files // _LITTLE:
+    elif left.files < reserved.files // 4:
+        most = max(everyone, key=lambda writer: (writer.taken.files, writer.name))
+        if (
+            most is own
+            and sum(writer.grown.files for writer in everyone) > reserved.files // _LITTLE
+        ):
             return (
                 "the disk of this machine has almost no room for further files:"
-                f" {disk.free.files}, and {kept.files} are kept for records and blocks"
+                f" {disk.free.files}, and {reserved.files} are kept for records and blocks"
                 " (Containers.DiskReserveFiles); this container has the most,"
                 f" {own.taken.files}; write fewer, or remove some from the disk"
             )

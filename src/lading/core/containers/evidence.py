@@ -44,27 +44,27 @@ class Evidence:
 def evidence_for(container: Container, others: Iterable[Container]) -> Evidence:
     """The evidence of other containers about the result of one."""
     equal = total = 0
-    for one in others:
-        if is_repeat(container, one):
+    for candidate in others:
+        if is_repeat(container, candidate):
             total += 1
-            equal += is_equal(container, one)
+            equal += is_equal(container, candidate)
     return Evidence(equal, total)
 
 
-def is_repeat(container: Container, other: Container) -> bool:
-    """Whether `other` is another run of the recipe of `container`, with a result that stands."""
+def is_repeat(container: Container, candidate: Container) -> bool:
+    """Whether `candidate` is another run of the container's recipe, with a result that stands."""
     return (
-        other.uuid != container.uuid
-        and other.broad_key is not None
-        and other.broad_key == container.broad_key
-        and other.state is ContainerState.COMPLETE
-        and other.withdrawn_at is None
+        candidate.uuid != container.uuid
+        and candidate.broad_key is not None
+        and candidate.broad_key == container.broad_key
+        and candidate.state is ContainerState.COMPLETE
+        and candidate.withdrawn_at is None
     )
 
 
-def is_equal(container: Container, other: Container) -> bool:
+def is_equal(container: Container, candidate: Container) -> bool:
     """Whether both ended with the same exit code and output."""
-    return (container.exit_code, container.output) == (other.exit_code, other.output)
+    return (container.exit_code, container.output) == (candidate.exit_code, candidate.output)
 
 
 def check_withdrawal(
@@ -97,15 +97,15 @@ def check_restoring(container: Container, *, user_uuid: str, is_admin: bool) -> 
 
 def read_reason(container: Container, reason: object) -> str:
     """The reason for a withdrawal of the result of a container. Raises Conflict, Invalid."""
-    said = text("reason", reason)  # type: ignore[arg-type]
+    checked = text("reason", reason)  # type: ignore[arg-type]
     if container.state is not ContainerState.COMPLETE:
         raise Conflict(
             f"{container.uuid}: is {container.state}; only the result of a Complete container "
             "can be withdrawn"
         )
-    if not isinstance(said, str) or not said.strip() or len(said) > LONGEST_REASON:
+    if not isinstance(checked, str) or not checked.strip() or len(checked) > LONGEST_REASON:
         raise Invalid(f"reason: must be a text of 1 to {LONGEST_REASON} characters")
-    return said.strip()
+    return checked.strip()
 
 
 def withdraw(container: Container, reason: object, *, user_uuid: str, now: str) -> JsonObject:

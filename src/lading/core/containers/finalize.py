@@ -145,7 +145,7 @@ def _collections(
         _output_plan(request, container, now),
         _container_log_plan(request, container),
     )
-    return tuple(one for one in plans if one is not None)
+    return tuple(plan for plan in plans if plan is not None)
 
 
 def _log_plan(request: ContainerRequest, pieces: tuple[Piece, ...], now: str) -> CollectionPlan:
@@ -211,13 +211,13 @@ def retained(
         return tuple(plans)
     until = later(now, policy.output_retention)
     return tuple(
-        dataclasses.replace(one, trash_at=until)
+        dataclasses.replace(plan, trash_at=until)
         # A name or a lifetime is the sign that a user wants to keep an output.
-        if one.keeps is Keeps.OUTPUT
-        and one.trash_at is None
-        and one.name.startswith(_UNNAMED_OUTPUT)
-        else one
-        for one in plans
+        if plan.keeps is Keeps.OUTPUT
+        and plan.trash_at is None
+        and plan.name.startswith(_UNNAMED_OUTPUT)
+        else plan
+        for plan in plans
     )
 
 

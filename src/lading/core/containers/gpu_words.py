@@ -71,9 +71,9 @@ def parse_kinds(value: str | Iterable[str]) -> tuple[str, ...]:
     between them. Raises Invalid.
     """
     texts = [value] if isinstance(value, str) else [*value]
-    if not all(isinstance(text, str) for text in texts):
+    if not all(isinstance(entry, str) for entry in texts):
         raise Invalid("write texts, for example '8.0' or 'ampere'")
-    words = [word for text in texts for word in re.split(r"[,\s]+", text) if word]
+    words = [word for entry in texts for word in re.split(r"[,\s]+", entry) if word]
     if not words and texts:
         raise Invalid("is empty; write a kind of GPUs, for example 8.0, ampere or gfx90a")
     if len(words) > _MOST_KINDS:

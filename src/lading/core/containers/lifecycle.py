@@ -253,8 +253,8 @@ def cancelled_waiting(status: JsonObject, *, now: str, reason: str) -> JsonObjec
     }
 
 
-def warn(container: Container, text: str) -> ContainerChange:
-    """The waiting container with `text` as runtime_status.warning, "" for none.
+def warn(container: Container, warning: str) -> ContainerChange:
+    """The waiting container with `warning` as runtime_status.warning, "" for none.
 
     Raises Invalid unless it is Queued: later its status belongs to its supervisor.
     """
@@ -263,7 +263,9 @@ def warn(container: Container, text: str) -> ContainerChange:
             f"{container.uuid}: is {container.state}; only one that waits is warned about"
         )
     status = {name: value for name, value in container.runtime_status.items() if name != "warning"}
-    return _change(container, {"runtime_status": {**status, "warning": text} if text else status})
+    return _change(
+        container, {"runtime_status": {**status, "warning": warning} if warning else status}
+    )
 
 
 def enter(container: Container) -> ContainerChange:
@@ -278,15 +280,15 @@ def enter(container: Container) -> ContainerChange:
 
 
 def _check_exit_code(
-    container: Container, wanted: Mapping[str, Json], *, state: ContainerState
+    container: Container, changes: Mapping[str, Json], *, state: ContainerState
 ) -> None:
     """Check that a container has an exit code if and only if it is Complete: an end that was forced
     on the command is no result of it. Raises Invalid.
     """
     if state is ContainerState.COMPLETE:
-        if wanted.get("exit_code", container.exit_code) is None:
+        if changes.get("exit_code", container.exit_code) is None:
             raise Invalid("Exit code must be a number when the state is Complete")
-    elif wanted.get("exit_code") is not None:
+    elif changes.get("exit_code") is not None:
         raise Invalid(
             f"Exit code must be null when the state is {state}; send it with the state Complete"
         )

@@ -89,11 +89,11 @@ class UsageHistory:
             self._merged *= 2
 
 
-def machine_name(text: str) -> str:
+def machine_name(content: str) -> str:
     """The name of the machine in the text of `node-info.txt`; "" if it is not told."""
-    title, _, rest = text.partition("\n")
+    title, _, body = content.partition("\n")
     # A log may have a timestamp before each line.
-    match = _NODE.match(re.sub(r"^\d{4}-\S+Z ", "", rest))
+    match = _NODE.match(re.sub(r"^\d{4}-\S+Z ", "", body))
     return match[1] if title.endswith("Host Information") and match else ""
 
 
@@ -101,15 +101,15 @@ def _seconds(at: datetime) -> float:
     return at.timestamp()
 
 
-def _values(text: str) -> tuple[Mapping[str, float], Mapping[str, float], float]:
+def _values(line: str) -> tuple[Mapping[str, float], Mapping[str, float], float]:
     """Totals, growth, and the seconds of the growth. Raises ValueError."""
-    totals, _, growth = text.partition(" -- interval ")
+    totals, _, growth = line.partition(" -- interval ")
     added = _pairs(growth)
     return _pairs(totals), added, added.get("seconds", 0.0)
 
 
-def _pairs(text: str) -> dict[str, float]:
-    words = text.split()
+def _pairs(line: str) -> dict[str, float]:
+    words = line.split()
     return {name: float(value) for value, name in zip(words[::2], words[1::2], strict=True)}
 
 
@@ -146,16 +146,16 @@ def _mean(points: Iterable[UsagePoint]) -> UsagePoint:
     some = list(points)
 
     def mean(values: list[float | None]) -> float | None:
-        known = [one for one in values if one is not None]
-        return sum(known) / len(known) if known else None
+        numbers = [value for value in values if value is not None]
+        return sum(numbers) / len(numbers) if numbers else None
 
-    memory = [one.memory for one in some if one.memory is not None]
+    memory = [point.memory for point in some if point.memory is not None]
     return UsagePoint(
         at=some[-1].at,
-        cpu=mean([one.cpu for one in some]),
+        cpu=mean([point.cpu for point in some]),
         memory=max(memory, default=None),
-        disk_read=mean([one.disk_read for one in some]),
-        disk_written=mean([one.disk_written for one in some]),
-        received=mean([one.received for one in some]),
-        sent=mean([one.sent for one in some]),
+        disk_read=mean([point.disk_read for point in some]),
+        disk_written=mean([point.disk_written for point in some]),
+        received=mean([point.received for point in some]),
+        sent=mean([point.sent for point in some]),
     )

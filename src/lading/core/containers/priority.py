@@ -95,17 +95,17 @@ class ReadinessVerdict:
 READY = ReadinessVerdict(Readiness.READY)
 
 
-def bind_siblings(given: Mapping[str, Json], uuids: Sequence[str]) -> JsonObject:
+def bind_siblings(attributes: Mapping[str, Json], uuids: Sequence[str]) -> JsonObject:
     """The attributes of one request of several, with uuids in place of `#0`, `#1`, ...
 
     `uuids` are those of the requests before it. Raises Invalid for a number that is not below.
     """
     # A copy: what the client sent stays as it is.
-    bound = dict(given)
-    named = given.get("depends_on")
+    bound = dict(attributes)
+    named = attributes.get("depends_on")
     if isinstance(named, list):
-        bound["depends_on"] = [_sibling(one, uuids) for one in named]
-    mounted = given.get("mounts")
+        bound["depends_on"] = [_sibling(reference, uuids) for reference in named]
+    mounted = attributes.get("mounts")
     if isinstance(mounted, dict):
         bound["mounts"] = {
             target: {**spec, _SOURCE: _sibling(spec[_SOURCE], uuids)}
@@ -133,7 +133,11 @@ def judge_readiness(
     """Readiness of a request at `now`. `dependencies` has every named request that exists."""
     # A broken dependency ends the request, so it is tested before the times.
     broken = next(
-        (one for one in _dependencies(request, dependencies) if one.readiness is Readiness.BROKEN),
+        (
+            verdict
+            for verdict in _dependencies(request, dependencies)
+            if verdict.readiness is Readiness.BROKEN
+        ),
         None,
     )
     if broken is not None:
@@ -143,10 +147,10 @@ def judge_readiness(
             Readiness.EXPIRED,
             f"It expired at {told_time(request.expires_at)}: its priority counts as 0 since then.",
         )
-    for one in _dependencies(request, dependencies):
+    for verdict in _dependencies(request, dependencies):
         # Named before the start time: that passes by itself, the other request may need somebody.
-        if one.readiness is Readiness.DEPENDENT:
-            return one
+        if verdict.readiness is Readiness.DEPENDENT:
+            return verdict
     if request.start_after is not None and request.start_after > now:
         moment = told_time(request.start_after)
         return ReadinessVerdict(Readiness.EARLY, f"It is to start after {moment}.")
@@ -184,14 +188,16 @@ def take_turns(members: Iterable[GroupMember]) -> frozenset[str]:
     """The containers of a group that may run now: the running ones, then, by priority and age, as
     many more as the limit of each request admits.
     """
-    known = list(members)
+    listed = list(members)
     # By container: several requests of a group may share one, which takes one place. Running ones
     # keep their place even if the limit was lowered since.
-    taken = {one.container_uuid for one in known if one.holds}
-    for one in sorted(known, key=lambda one: (-one.priority, one.created_at, one.uuid)):
+    taken = {member.container_uuid for member in listed if member.holds}
+    for member in sorted(
+        listed, key=lambda member: (-member.priority, member.created_at, member.uuid)
+    ):
         # Each request has a limit of its own; the strictest does not bind the others of the group.
-        if len(taken) < one.most:
-            taken.add(one.container_uuid)
+        if len(taken) < member.most:
+            taken.add(member.container_uuid)
     return frozenset(taken)
 
 
@@ -205,10 +211,11 @@ def out_of_turn(request: ContainerRequest) -> ReadinessVerdict:
 
 
 def _dependencies(
-    request: ContainerRequest, known: Mapping[str, Dependency]
+    request: ContainerRequest, dependencies: Mapping[str, Dependency]
 ) -> list[ReadinessVerdict]:
     return [
-        judge_dependency(uuid, known.get(uuid, Dependency(None))) for uuid in request.depends_on
+        judge_dependency(uuid, dependencies.get(uuid, Dependency(None)))
+        for uuid in request.depends_on
     ]
 
 
@@ -216,13 +223,13 @@ def judge_dependency(uuid: str, dependency: Dependency) -> ReadinessVerdict:
     """State of a request for its dependents: READY once it has ended well, DEPENDENT before its
     end, BROKEN when it can never end well.
     """
-    other, container = dependency.request, dependency.container
-    if other is None:
+    request, container = dependency.request, dependency.container
+    if request is None:
         return _broken(uuid, "was deleted")
-    if other.state is not request_phases.RequestState.FINAL:
+    if request.state is not request_phases.RequestState.FINAL:
         doing = (
             "is still a draft"
-            if other.state is request_phases.RequestState.UNCOMMITTED
+            if request.state is request_phases.RequestState.UNCOMMITTED
             else "has not ended"
         )
         return ReadinessVerdict(
@@ -262,7 +269,9 @@ def container_priority(
     `parents` gives the priority of each requesting container; an absent or null one counts as no
     parent.
     """
-    return max((request_value(one, parents) for one in requests if one.is_wanted), default=0)
+    return max(
+        (request_value(request, parents) for request in requests if request.is_wanted), default=0
+    )
 
 
 def propagate(
@@ -314,7 +323,7 @@ def parents_first(due: Collection[str], wanting: Mapping[str, list[ContainerRequ
             ordered[stack.pop()] = None
             continue
         entered.add(uuid)
-        parents = (one.requesting_container_uuid for one in wanting.get(uuid, ()))
+        parents = (request.requesting_container_uuid for request in wanting.get(uuid, ()))
         stack.extend(
             parent
             for parent in parents

@@ -155,7 +155,9 @@ def recipe_differences(ours: Recipe, theirs: Recipe) -> tuple[FieldDifference, .
     """
     mine, other = compared(ours), compared(theirs)
     # In the order of COMPARED the most telling difference is first: it is what a user is shown.
-    return tuple(one for name in COMPARED for one in differing(name, mine[name], other[name]))
+    return tuple(
+        difference for name in COMPARED for difference in differing(name, mine[name], other[name])
+    )
 
 
 def key(recipe: Recipe) -> str:
@@ -189,7 +191,9 @@ def keys(recipe: Recipe) -> tuple[ReuseKey, ...]:
     # digests.
     variants = map(compared, itertools.islice(_variants(recipe), MAX_KEYS))
     return tuple(
-        dict.fromkeys(ReuseKey(_broad(one), _digest(one) if sized else None) for one in variants)
+        dict.fromkeys(
+            ReuseKey(_broad(variant), _digest(variant) if sized else None) for variant in variants
+        )
     )
 
 
@@ -219,7 +223,7 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
     chosen = {
         target: container.mounts[target]
         for target, several in recipe.alternatives.items()
-        if any(same(container.mounts.get(target), one) for one in several)
+        if any(same(container.mounts.get(target), mount) for mount in several)
     }
     mounted = ordered_object({**recipe.mounts, **chosen}) if chosen else recipe.mounts
     return structs.replace(
@@ -297,7 +301,12 @@ def check_adoption(recipe: Recipe, container: Container, *, policy: Policy) -> N
     # The same comparison as by key, but with the first difference for the message.
     ours, theirs = compared(toward(recipe, container)), compared(of_container(container))
     first = next(
-        (one for name in COMPARED for one in differing(name, ours[name], theirs[name])), None
+        (
+            difference
+            for name in COMPARED
+            for difference in differing(name, ours[name], theirs[name])
+        ),
+        None,
     )
     if first is not None:
         raise Invalid(f"{fault}: {first}")
@@ -316,19 +325,19 @@ def check_adoption(recipe: Recipe, container: Container, *, policy: Policy) -> N
         raise Invalid(f"{fault}: its result was withdrawn: {container.withdrawn_reason}")
 
 
-def strictness_fault(wanted: Recipe, container: Container) -> str | None:
+def strictness_fault(recipe: Recipe, container: Container) -> str | None:
     """The reason why a container's output is not what the request accepts, or None. Of a finished
     one it counts whether entries were left out; one in progress ends as its own flag says.
     """
     if container.state is ContainerState.COMPLETE:
         omitted = omitted_of(container)
-        if not wanted.strict_output or not omitted:
+        if not recipe.strict_output or not omitted:
             return None
         entries = "an entry" if omitted == 1 else f"{omitted:,} entries"
         return (
             f"its output lacks {entries}, and strict_output of the request accepts no such output"
         )
-    if wanted.strict_output == container.strict_output:
+    if recipe.strict_output == container.strict_output:
         return None
     if container.strict_output:
         return "it fails if an entry of its output cannot be saved (strict_output)"

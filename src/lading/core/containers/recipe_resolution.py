@@ -77,7 +77,8 @@ def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -
             if isinstance(value, list) and constraint_ranges.is_range(value)
         },
         alternatives={
-            target: tuple(one.mount for one in found) for target, found in facts.trees.items()
+            target: tuple(tree.mount for tree in resolved_trees)
+            for target, resolved_trees in facts.trees.items()
         },
         match_resources=request.match_resources,
     )

@@ -386,19 +386,19 @@ def is_abandoned(container_state: ContainerState, requests: Iterable[ContainerRe
     A Committed request at priority 0 is on hold: its user still sees the container.
     """
     return container_state in _NOT_STARTED and not any(
-        one.state is RequestState.COMMITTED for one in requests
+        request.state is RequestState.COMMITTED for request in requests
     )
 
 
 def _known(sent: Mapping[str, Json]) -> JsonObject:
-    known: JsonObject = {}
+    accepted: JsonObject = {}
     for name, value in sent.items():
         if name in IGNORED:
             continue
         if name not in PHASES:
             raise Invalid(f"unknown attribute '{printable(name)}' for ContainerRequest.")
-        known[name] = value
-    return known
+        accepted[name] = value
+    return accepted
 
 
 def _stored(request: ContainerRequest, name: str, value: Json, *, policy: Policy) -> Json:

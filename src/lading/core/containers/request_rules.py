@@ -60,7 +60,7 @@ def _globs(name: str, value: Json) -> Json:
     """Patterns of files, not too many and not too long."""
     checked = attributes.nonempty_strings(name, value)
     try:
-        check_globs([str(one) for one in checked] if isinstance(checked, list) else [])
+        check_globs([str(pattern) for pattern in checked] if isinstance(checked, list) else [])
     except Invalid as error:
         raise Invalid(f"Output glob {error.message}") from None
     return checked
@@ -68,23 +68,27 @@ def _globs(name: str, value: Json) -> Json:
 
 def _ports(name: str, value: Json) -> Json:
     """Ports with their access, label and initial path (docs/spec/containers, section Services)."""
-    for port, one in as_object(name, value).items():
+    for port, published in as_object(name, value).items():
         if not _is_port(port):
             raise Invalid(
                 f"Published ports: {printable(port)!r} is not a port; "
                 "write a number from 1 to 65535"
             )
-        if not isinstance(one, dict) or one.keys() != {"access", "label", "initial_path"}:
+        if not isinstance(published, dict) or published.keys() != {
+            "access",
+            "label",
+            "initial_path",
+        }:
             raise Invalid(
                 f"Published ports: {port}: must have access, label and initial_path, "
                 "and nothing else"
             )
-        if one["access"] not in ("private", "public"):
+        if published["access"] not in ("private", "public"):
             raise Invalid(f"Published ports: {port}: access must be 'private' or 'public'")
         if (
-            not isinstance(one["label"], str)
-            or not one["label"]
-            or not isinstance(one["initial_path"], str)
+            not isinstance(published["label"], str)
+            or not published["label"]
+            or not isinstance(published["initial_path"], str)
         ):
             raise Invalid(
                 f"Published ports: {port}: label must be a text that is not empty, "
@@ -93,13 +97,13 @@ def _ports(name: str, value: Json) -> Json:
     return value
 
 
-def _is_port(text: str) -> bool:
+def _is_port(port: str) -> bool:
     return (
-        text.isascii()
-        and text.isdigit()
-        and len(text) < 6
-        and 0 < int(text) < 65536
-        and text[0] != "0"
+        port.isascii()
+        and port.isdigit()
+        and len(port) < 6
+        and 0 < int(port) < 65536
+        and port[0] != "0"
     )
 
 
@@ -123,8 +127,8 @@ def _is_triple(value: list[Json]) -> bool:
 def _dependencies(name: str, value: Json) -> Json:
     """Uuids of requests, each once."""
     listed = attributes.strings(name, value)
-    uuids = [str(one) for one in listed] if isinstance(listed, list) else []
-    wrong = next((one for one in uuids if not is_uuid(one, Infix.REQUEST)), None)
+    uuids = [str(item) for item in listed] if isinstance(listed, list) else []
+    wrong = next((uuid for uuid in uuids if not is_uuid(uuid, Infix.REQUEST)), None)
     if wrong is not None:
         raise Invalid(
             f"{humanised(name)}: {printable(wrong)!r} is not the uuid of a container request"
@@ -234,7 +238,7 @@ def with_sources(depends_on: list[str], mounted: JsonObject) -> JsonObject:
     Raises Invalid for too many.
     """
     known = set(depends_on)
-    sources = dict.fromkeys(one.request_uuid for one in mount_resolution.outputs(mounted))
+    sources = dict.fromkeys(output.request_uuid for output in mount_resolution.outputs(mounted))
     more: list[Json] = [uuid for uuid in sources if uuid not in known]
     if len(depends_on) + len(more) > MAX_DEPENDENCIES:
         raise Invalid(

@@ -215,7 +215,7 @@ def _judge(
         None if fault is not None else strictness_fault(recipe, container),
         rights,
     )
-    fault = next((one for one in further if one is not None), fault)
+    fault = next((reason for reason in further if reason is not None), fault)
     return CandidateVerdict(
         container.uuid,
         container.state,
@@ -230,10 +230,10 @@ def _reproduced(
 ) -> list[tuple[Candidate, CandidateVerdict]]:
     """The candidates with their verdicts for a request that asks for evidence."""
     # Evidence is in the other containers with the same recipe, usable or not.
-    others = [one.container for one, _ in judged if not one.withdrawn_for_user]
+    others = [candidate.container for candidate, _ in judged if not candidate.withdrawn_for_user]
     return [
-        (one, _with_evidence(verdict, evidence_for(one.container, others)))
-        for one, verdict in judged
+        (candidate, _with_evidence(verdict, evidence_for(candidate.container, others)))
+        for candidate, verdict in judged
     ]
 
 
@@ -311,15 +311,15 @@ def can_meet(filters: Sequence[Expression], container: Mapping[str, Json]) -> bo
     """Whether a container with these attributes satisfies all compared conditions."""
     # A condition that cannot be judged yet counts as possible: a refusal here would end a request
     # whose filters can still be met.
-    return all(_possible(one, container) for one in filters)
+    return all(_possible(condition, container) for condition in filters)
 
 
-def _possible(part: Expression, container: Mapping[str, Json]) -> bool:
-    match part:
+def _possible(condition: Expression, container: Mapping[str, Json]) -> bool:
+    match condition:
         case Constant(value):
             return value
         case Either(parts):
-            return any(_possible(one, container) for one in parts)
+            return any(_possible(alternative, container) for alternative in parts)
         case Compare(Column() as column, operator, value) if _is_known(column, container):
             return _compared(container[column.name], operator, value)
         case Among(Column() as column, values, null, negated) if _is_known(column, container):

@@ -44,11 +44,14 @@ class Nearest:
 def nearest(ours: Recipe, others: Iterable[Container]) -> tuple[Nearest, ...]:
     """The NEAR containers with the fewest differences; of equals the latest created first."""
     # `sorted` below is stable: among equal numbers of differences the latest stays first.
-    latest = sorted(others, key=lambda one: (one.created_at, one.uuid), reverse=True)
-    compared_ = (
-        Nearest(one, recipe_differences(toward(ours, one), of_container(one))) for one in latest
+    latest = sorted(
+        others, key=lambda container: (container.created_at, container.uuid), reverse=True
     )
-    return tuple(sorted(compared_, key=lambda one: len(one.differences))[:NEAR])
+    compared_ = (
+        Nearest(container, recipe_differences(toward(ours, container), of_container(container)))
+        for container in latest
+    )
+    return tuple(sorted(compared_, key=lambda entry: len(entry.differences))[:NEAR])
 
 
 def explain(
@@ -74,14 +77,14 @@ def explain(
     hidden = choice.container.uuid if isinstance(choice, Reuse) and not container_uuid else None
     candidates: list[Json] = [
         {
-            "container_uuid": one.container_uuid,
-            "state": str(one.state),
-            "exit_code": one.exit_code,
-            "usable": one.usable,
-            "reason": one.reason,
+            "container_uuid": verdict.container_uuid,
+            "state": str(verdict.state),
+            "exit_code": verdict.exit_code,
+            "usable": verdict.usable,
+            "reason": verdict.reason,
         }
-        for one in choice.verdicts
-        if one.container_uuid != hidden
+        for verdict in choice.verdicts
+        if verdict.container_uuid != hidden
     ]
     return {
         "decision": "reuse" if isinstance(choice, Reuse) else "new",
@@ -90,8 +93,8 @@ def explain(
         "container_uuid": container_uuid,
         "candidates": candidates,
         "nearest": _nearest_json(near[0]) if near else None,
-        "near": [_near_json(one) for one in near],
-        "git": {target: _git_json(found) for target, found in trees.items()},
+        "near": [_near_json(entry) for entry in near],
+        "git": {target: _git_json(resolved_trees) for target, resolved_trees in trees.items()},
     }
 
 
@@ -101,14 +104,16 @@ def shown_candidates(
     """Of the candidates of an explanation those that are among the containers that somebody can
     read, with the words of their records in the reasons.
     """
-    found: list[Json] = []
-    for one in candidates:
-        container = readable.get(str(one["container_uuid"]))
+    shown: list[Json] = []
+    for candidate in candidates:
+        container = readable.get(str(candidate["container_uuid"]))
         if container is not None:
-            quote = _DETAILS.get(str(one["reason"]))
+            quote = _DETAILS.get(str(candidate["reason"]))
             detail = quote(container) if quote is not None else ""
-            found.append({**one, "reason": f"{one['reason']}: {detail}"} if detail else one)
-    return found
+            shown.append(
+                {**candidate, "reason": f"{candidate['reason']}: {detail}"} if detail else candidate
+            )
+    return shown
 
 
 def status_sentence(container: Container | None, dispatcher: str | None, waits: str = "") -> str:
@@ -167,23 +172,23 @@ def _near_json(near: Nearest) -> JsonObject:
     }
 
 
-def _git_json(found: Sequence[ResolvedGitTree]) -> JsonObject:
-    first = found[0]
-    return {"commit": first.commit, "kind": first.kind, "hash": first.hash, "commits": len(found)}
+def _git_json(trees: Sequence[ResolvedGitTree]) -> JsonObject:
+    first = trees[0]
+    return {"commit": first.commit, "kind": first.kind, "hash": first.hash, "commits": len(trees)}
 
 
-def _difference_json(one: FieldDifference) -> JsonObject:
-    return {"field": one.field, "request": one.ours, "container": one.theirs}
+def _difference_json(difference: FieldDifference) -> JsonObject:
+    return {"field": difference.field, "request": difference.ours, "container": difference.theirs}
 
 
 def _nearest_json(near: Nearest) -> JsonObject:
-    found: list[Json] = [_difference_json(one) for one in near.differences]
+    differences: list[Json] = [_difference_json(difference) for difference in near.differences]
     return {
         "container_uuid": near.container.uuid,
         "state": str(near.container.state),
         "exit_code": near.container.exit_code,
         "created_at": near.container.created_at,
-        "differences": found,
+        "differences": differences,
     }
 
 

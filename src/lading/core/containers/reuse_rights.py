@@ -87,30 +87,31 @@ def heir(container: Container, requests: Iterable[ContainerRequest]) -> str | No
     """The user for whom a container that has not started acts from now on, as these requests alone
     want it: who committed the oldest one. None: it goes on for its user.
     """
-    wanting = sorted(requests, key=lambda one: (one.created_at, one.uuid))
+    wanting = sorted(requests, key=lambda request: (request.created_at, request.uuid))
     # Of an old request its owner is taken for the user who committed it, as in accounts.
-    known = {one.committed_by_uuid or one.owner_uuid for one in wanting}
-    users = [one.committed_by_uuid for one in wanting if one.committed_by_uuid]
+    committers = {request.committed_by_uuid or request.owner_uuid for request in wanting}
+    users = [request.committed_by_uuid for request in wanting if request.committed_by_uuid]
     # A container that depends on its user was joined by nobody else. For whom a request with a
     # token acts, its token says.
-    if dependence(container) or any(one.runtime_token is not None for one in wanting):
+    if dependence(container) or any(request.runtime_token is not None for request in wanting):
         return None
-    return None if container.runtime_user_uuid in known else next(iter(users), None)
+    return None if container.runtime_user_uuid in committers else next(iter(users), None)
 
 
-def secrets_differ(one: Container, other: Container, *, user_uuid: str) -> bool | None:
+def secrets_differ(first: Container, second: Container, *, user_uuid: str) -> bool | None:
     """Whether two containers have different secrets; None for anybody but the user whom both ran
     for: who gives a container a guess as its secret could compare it with that of another user.
     """
-    if {one.runtime_user_uuid, other.runtime_user_uuid} != {user_uuid}:
+    if {first.runtime_user_uuid, second.runtime_user_uuid} != {user_uuid}:
         return None
     empty = EMPTY_OBJECT_DIGEST
-    return (one.secret_mounts_md5 or empty) != (other.secret_mounts_md5 or empty)
+    return (first.secret_mounts_md5 or empty) != (second.secret_mounts_md5 or empty)
 
 
 def _mounts_keep(of: Recipe | Container) -> bool:
     return any(
-        isinstance(one, dict) and one.get("kind") == MountKind.KEEP for one in of.mounts.values()
+        isinstance(mount, dict) and mount.get("kind") == MountKind.KEEP
+        for mount in of.mounts.values()
     )
 
 

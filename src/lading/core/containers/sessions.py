@@ -56,8 +56,8 @@ _KEY = re.compile(r"ctrl-([a-z@\[\]^_\\])|([a-z])")
 _SHELL_SIGNS = re.compile(r"[|&;<>()$`*?\[\]#~=%!{}\n]")
 _SHELL = "if [ -x /bin/bash ]; then exec /bin/bash -login; else exec /bin/sh -l; fi"
 _SFTP = "; ".join(
-    f"[ -x {one} ] && exec {one}"
-    for one in (
+    f"[ -x {path} ] && exec {path}"
+    for path in (
         "/usr/lib/openssh/sftp-server",
         "/usr/libexec/openssh/sftp-server",
         "/usr/lib/ssh/sftp-server",
@@ -113,9 +113,9 @@ def identity_seed(key: str) -> bytes:
     return hmac.digest(key.encode(), b"lading gateway identity", "sha512")
 
 
-def is_proof(said: str, expected: str) -> bool:
+def is_proof(proof: str, expected: str) -> bool:
     """Compare a proof in constant time."""
-    return hmac.compare_digest(said.encode(), expected.encode())
+    return hmac.compare_digest(proof.encode(), expected.encode())
 
 
 def _digest(key: str, message: bytes) -> str:
@@ -181,24 +181,24 @@ def _key(name: str) -> int:
 
 
 def session_environment(
-    given: Mapping[str, str], terminal: str | None
+    variables: Mapping[str, str], terminal: str | None
 ) -> tuple[tuple[str, str], ...]:
     """Variables of a session: those that the client sets (`SetEnv`, `SendEnv` of ssh), as far as
     they are taken, and the kind of its terminal.
     """
-    left_out = frozenset(refused_variables(given))
+    left_out = frozenset(refused_variables(variables))
     kept = tuple(
         (name, value)
-        for name, value in sorted(given.items())
+        for name, value in sorted(variables.items())
         if name not in left_out and not (name == "TERM" and terminal is not None)
     )
     return (*kept, ("TERM", terminal), ("USE_TTY", "1")) if terminal is not None else kept
 
 
-def refused_variables(given: Mapping[str, str]) -> list[str]:
+def refused_variables(variables: Mapping[str, str]) -> list[str]:
     """The names of the variables of a client that its session does not get."""
     refused, count, size = [], 0, 0
-    for name, value in sorted(given.items()):
+    for name, value in sorted(variables.items()):
         more = size + len(name) + len(value)
         is_name = _ENVIRONMENT.fullmatch(name) is not None and "\0" not in value
         if not is_name or count >= _MOST_VARIABLES or more > _MOST_CHARACTERS:
@@ -236,17 +236,17 @@ class Target(msgspec.Struct, frozen=True):
     port: int
 
 
-def parse_target(text: str) -> Target:
+def parse_target(target: str) -> Target:
     """The target in `UUID-PORT`, the form of paths and host names. Raises Malformed."""
-    match = _TARGET.fullmatch(text.lower())
+    match = _TARGET.fullmatch(target.lower())
     if match is None:
-        raise Malformed(f"{text[:60]!r}: not UUID-PORT of a container or a request")
+        raise Malformed(f"{target[:60]!r}: not UUID-PORT of a container or a request")
     return Target(match[1], check_port(match[2]))
 
 
-def is_target(text: str) -> bool:
+def is_target(target: str) -> bool:
     """Whether a text looks like UUID-PORT."""
-    return _TARGET.fullmatch(text.lower()) is not None
+    return _TARGET.fullmatch(target.lower()) is not None
 
 
 def is_request(target: Target) -> bool:
@@ -254,11 +254,11 @@ def is_request(target: Target) -> bool:
     return ids.infix_of(target.uuid) == ids.Infix.REQUEST
 
 
-def check_port(text: str) -> int:
+def check_port(value: str) -> int:
     """A port number. Raises Malformed."""
-    port = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+    port = int(value) if value.isascii() and value.isdigit() and len(value) < 6 else 0
     if not 0 < port < 65536:
-        raise Malformed(f"port {text[:20]!r}: must be a number from 1 to 65535")
+        raise Malformed(f"port {value[:20]!r}: must be a number from 1 to 65535")
     return port
 
 
@@ -369,11 +369,11 @@ def is_listed(host: str, hosts: Iterable[str]) -> bool:
     network is a name.
     """
     address = parse_gateway_host(host)
-    for one in hosts:
+    for entry in hosts:
         try:
-            network = ipaddress.ip_network(one, strict=False)
+            network = ipaddress.ip_network(entry, strict=False)
         except ValueError:
-            if one.lower() == host.lower():
+            if entry.lower() == host.lower():
                 return True
         else:
             if address is not None and address in network:
@@ -407,11 +407,11 @@ def parse_gateway_host(host: str) -> _Address | None:
     return (isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped) or address
 
 
-def _is_seen(host: str, seen: str) -> bool:
-    if not seen:
+def _is_seen(host: str, peer: str) -> bool:
+    if not peer:
         return is_loopback(host)
     address = parse_gateway_host(host)
-    return address is not None and address == parse_gateway_host(seen)
+    return address is not None and address == parse_gateway_host(peer)
 
 
 def _bare(url: str) -> str:

@@ -48,23 +48,27 @@ class WaitingRequest(msgspec.Struct, frozen=True, kw_only=True):
     has_priority: bool = True
 
 
-def is_cancelled_in_set(one: WaitingRequest) -> bool:
+def is_cancelled_in_set(request: WaitingRequest) -> bool:
     """Whether cancelling the request ends it and its container, and changes nothing else."""
     return (
-        one.state is RequestState.COMMITTED
+        request.state is RequestState.COMMITTED
         # A container that was locked before has tokens, costs and times.
-        and (one.container_state, one.lock_count) == (ContainerState.QUEUED, 0)
+        and (request.container_state, request.lock_count) == (ContainerState.QUEUED, 0)
         # A request out of turn takes no place that others of its group wait for.
-        and not (one.max_parallel and one.container_priority)
+        and not (request.max_parallel and request.container_priority)
         and not (
-            one.is_shared or one.has_dependents or one.has_costs or one.has_times or one.has_charges
+            request.is_shared
+            or request.has_dependents
+            or request.has_costs
+            or request.has_times
+            or request.has_charges
         )
     )
 
 
-def is_stopping(one: WaitingRequest) -> bool:
+def is_stopping(request: WaitingRequest) -> bool:
     """Whether the request was cancelled and its container runs: it is Final once that has ended."""
-    return not one.has_priority and one.container_state is ContainerState.RUNNING
+    return not request.has_priority and request.container_state is ContainerState.RUNNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +91,16 @@ def plan_step(page: Iterable[WaitingRequest], *, most_singly: int) -> Cancellati
     together: list[str] = []
     singly: list[str] = []
     refused, last = 0, ""
-    for one in page:
-        if one.is_refused:
+    for request in page:
+        if request.is_refused:
             refused += 1
-        elif is_stopping(one):
+        elif is_stopping(request):
             pass
-        elif is_cancelled_in_set(one):
-            together.append(one.uuid)
+        elif is_cancelled_in_set(request):
+            together.append(request.uuid)
         elif len(singly) < most_singly:
-            singly.append(one.uuid)
+            singly.append(request.uuid)
         else:
             break
-        last = one.uuid
+        last = request.uuid
     return CancellationStep(tuple(together), tuple(singly), refused, last)

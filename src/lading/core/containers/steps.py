@@ -49,16 +49,16 @@ def check_steps(_: str, value: Json) -> Json:
         raise Invalid(f"Steps: {error}") from None
     if len(steps) > MAX_STEPS:
         raise Invalid(f"Steps: has {len(steps)} steps; at most {MAX_STEPS} are possible")
-    for number, one in enumerate(steps):
-        texts = (*one.command, *one.environment, *one.environment.values(), one.cwd)
-        if not one.command or not one.container_image.strip() or any("\0" in it for it in texts):
+    for number, step in enumerate(steps):
+        texts = (*step.command, *step.environment, *step.environment.values(), step.cwd)
+        if not step.command or not step.container_image.strip() or any("\0" in it for it in texts):
             raise Invalid(f"Steps [{number}]: needs an image, and a command without NUL")
-    return [msgspec.to_builtins(one) for one in steps]
+    return [msgspec.to_builtins(step) for step in steps]
 
 
 def read_steps(stored: Sequence[Json]) -> tuple[ContainerStep, ...]:
     """The stored steps of a request or container."""
-    return tuple(msgspec.convert(one, ContainerStep) for one in stored)
+    return tuple(msgspec.convert(step, ContainerStep) for step in stored)
 
 
 def validate_steps(record: Mapping[str, Json], mounted: Mapping[str, Json], *, nodes: int) -> None:
@@ -74,9 +74,9 @@ def validate_steps(record: Mapping[str, Json], mounted: Mapping[str, Json], *, n
         raise Invalid("Steps [0]: must have the command and the container_image of the request")
     if nodes > 1 or record["service"]:
         raise Invalid("Steps: are not possible for a service, or on several nodes")
-    for number, one in enumerate(steps):
+    for number, step in enumerate(steps):
         for name in STREAM_NAMES:
-            _check_stream(f"Steps [{number}][{name}]", name, getattr(one, name), mounted)
+            _check_stream(f"Steps [{number}][{name}]", name, getattr(step, name), mounted)
 
 
 def _check_stream(where: str, name: str, path: str, mounted: Mapping[str, Json]) -> None:
@@ -102,9 +102,9 @@ def with_images(
     """The steps of a container: `images` has the portable data hash of each image by the name that
     the request has.
     """
-    return [{**one, "container_image": images[str(one["container_image"])]} for one in stored]
+    return [{**step, "container_image": images[str(step["container_image"])]} for step in stored]
 
 
 def image_names(stored: Sequence[Mapping[str, Json]]) -> tuple[str, ...]:
     """The names of the images of stored steps, each once."""
-    return tuple(dict.fromkeys(str(one["container_image"]) for one in stored))
+    return tuple(dict.fromkeys(str(step["container_image"]) for step in stored))

@@ -253,7 +253,7 @@ def differing(container: Container, changes: Mapping[str, Json]) -> JsonObject:
 
     Raises Invalid for unknown attributes and values of the wrong type.
     """
-    wanted: JsonObject = {}
+    changed: JsonObject = {}
     for name, value in changes.items():
         if name in IGNORED or name == "owner_uuid":
             continue
@@ -264,8 +264,8 @@ def differing(container: Container, changes: Mapping[str, Json]) -> JsonObject:
             continue
         checked = _checked(name, value)
         if not same(checked, stored):
-            wanted[name] = checked
-    return wanted
+            changed[name] = checked
+    return changed
 
 
 def _checked(name: str, value: Json) -> Json:
@@ -275,7 +275,7 @@ def _checked(name: str, value: Json) -> Json:
 
 
 def check_writable(
-    container: Container, wanted: Mapping[str, Json], *, state: ContainerState, role: Role
+    container: Container, changes: Mapping[str, Json], *, state: ContainerState, role: Role
 ) -> None:
     """Check that a writer may make these changes on the way to `state`. Raises Invalid naming the
     attribute.
@@ -283,10 +283,10 @@ def check_writable(
     rights = RIGHTS[role]
     # Of others' containers the lock protects every attribute.
     foreign = role in (Role.DISPATCHER, Role.ADMIN) and container.state in HELD
-    if "state" in wanted:
+    if "state" in changes:
         _check_transition(container, state, rights, foreign=foreign)
     allowed = WRITABLE.get((container.state, state), frozenset())
-    for name in wanted.keys() - {"state"}:
+    for name in changes.keys() - {"state"}:
         if name not in allowed:
             raise Invalid(
                 _READONLY.get(name) or f"{humanised(name)} cannot be modified in state '{state}'"
@@ -297,10 +297,10 @@ def check_writable(
             )
         if name not in rights.attributes:
             raise Invalid(f"{humanised(name)} cannot be modified by this token")
-    if wanted.get("interactive_session_started") is False:
+    if changes.get("interactive_session_started") is False:
         raise Invalid("Interactive session started can only change to true")
     if role is Role.OWN:
-        _check_own_status(container, wanted)
+        _check_own_status(container, changes)
 
 
 def _check_transition(
@@ -315,8 +315,8 @@ def _check_transition(
         raise Invalid("State cannot be modified by this token")
 
 
-def _check_own_status(container: Container, wanted: Mapping[str, Json]) -> None:
-    status, stored = wanted.get("runtime_status"), container.runtime_status
+def _check_own_status(container: Container, changes: Mapping[str, Json]) -> None:
+    status, stored = changes.get("runtime_status"), container.runtime_status
     if not isinstance(status, dict):
         return
     for name in _OF_SUPERVISOR:

@@ -51,12 +51,12 @@ class Advice:
     def sentence(self) -> str:
         """Sentence about the learned needs and their use."""
         needed = " and ".join(
-            text
-            for text in (
+            need
+            for need in (
                 f"{format_bytes(self.ram)} of ram" if self.ram else "",
                 f"{self.disk_factor:g} times the usual disk space" if self.disk_factor else "",
             )
-            if text
+            if need
         )
         done = "it gets that" if self.applied else "ask for that much"
         return (
@@ -85,15 +85,15 @@ def lesson_of(ended: Container, earlier: Iterable[Container]) -> Lesson | None:
     failed = list(earlier)
     had = constraint_ranges.range_span(ended.runtime_constraints.get("ram"))[0]
     killed = [
-        constraint_ranges.range_span(one.runtime_constraints.get("ram"))[0]
-        for one in failed
-        if failure_class(one) is Failure.OOM
+        constraint_ranges.range_span(attempt.runtime_constraints.get("ram"))[0]
+        for attempt in failed
+        if failure_class(attempt) is Failure.OOM
     ]
     factor = disk_factor(ended.scheduling_parameters)
     full = [
-        disk_factor(one.scheduling_parameters)
-        for one in failed
-        if failure_class(one) is Failure.DISK
+        disk_factor(attempt.scheduling_parameters)
+        for attempt in failed
+        if failure_class(attempt) is Failure.DISK
     ]
     ram = had if killed and max(killed) < had else 0
     disk = factor if full and max(full) < factor else 0.0
@@ -106,16 +106,16 @@ def advise(
     """The advice of lessons about the tool of a new container; None when it asks for enough, or
     wants exactly the amounts that it asks for.
     """
-    known = list(lessons)
-    if made_of.match_resources or not known or learning is constraints.Learning.OFF:
+    learned = list(lessons)
+    if made_of.match_resources or not learned or learning is constraints.Learning.OFF:
         return None
     low, high = constraint_ranges.range_span(
         made_of.limits.get("ram", made_of.runtime_constraints.get("ram"))
     )
-    most = max(known, key=lambda one: (one.ram, one.disk_factor))
+    most = max(learned, key=lambda lesson: (lesson.ram, lesson.disk_factor))
     # A range is the bound.
     ram = min(most.ram, high) if low < high else most.ram
-    disk = max(one.disk_factor for one in known)
+    disk = max(lesson.disk_factor for lesson in learned)
     if ram <= low and disk <= 1:
         return None
     return Advice(

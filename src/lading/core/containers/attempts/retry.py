@@ -138,34 +138,38 @@ def plan_retries(
     failure = failure_class(ended)
     # Each class has its own limit: three lost machines say nothing about a command that ran out of
     # memory.
-    alike = {one.uuid for one in earlier.values() if failure_class(one) is failure}
-    taken = {one.uuid for one in earlier.values() if failure_class(one) is Failure.PREEMPTED}
-    found = [
+    alike = {attempt.uuid for attempt in earlier.values() if failure_class(attempt) is failure}
+    taken = {
+        attempt.uuid for attempt in earlier.values() if failure_class(attempt) is Failure.PREEMPTED
+    }
+    candidates = [
         _Candidate(
-            one,
-            terms(ended, _layers(one, projects), policy, fixed=one.match_resources),
-            _count(one, alike),
-            _count(one, taken) + (failure is Failure.PREEMPTED),
+            request,
+            terms(ended, _layers(request, projects), policy, fixed=request.match_resources),
+            _count(request, alike),
+            _count(request, taken) + (failure is Failure.PREEMPTED),
         )
-        for one in requests
+        for request in requests
     ]
-    found = [one for one in found if _may_retry(one, parents, now)]
-    amounts = {one.request.uuid: _amounts(one, ended, policy) for one in found}
+    candidates = [candidate for candidate in candidates if _may_retry(candidate, parents, now)]
+    amounts = {
+        candidate.request.uuid: _amounts(candidate, ended, policy) for candidate in candidates
+    }
     if failure in GROWING_CLASSES:
-        found = _without_fixed(_below_bound(found, amounts, ended), amounts, ended)
-    if not found:
+        candidates = _without_fixed(_below_bound(candidates, amounts, ended), amounts, ended)
+    if not candidates:
         return None
-    largest = _granted(found, amounts)
-    scheduling = _scheduling(found, largest, ended, policy)
+    largest = _granted(candidates, amounts)
+    scheduling = _scheduling(candidates, largest, ended, policy)
     # From the container before its end: the end has erased the secrets.
     made_of = structs.replace(recipe.of_container(before), scheduling_parameters=scheduling)
     if largest.ram > _of(ended).ram:
         made_of = recipe.enlarged(made_of, largest.ram)
-    user = heir(before, [one.request for one in found])
+    user = heir(before, [candidate.request for candidate in candidates])
     if user is not None:
         made_of = structs.replace(made_of, runtime_user_uuid=user)
     fresh = recipe.new_container(made_of, uuid=uuid, now=now)
-    return Retry(fresh, tuple(_repointed(one, ended, uuid, now) for one in found))
+    return Retry(fresh, tuple(_repointed(candidate, ended, uuid, now) for candidate in candidates))
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -187,25 +191,27 @@ class _Amounts(msgspec.Struct, frozen=True):
 
 
 def _below_bound(
-    found: Sequence[_Candidate], amounts: Mapping[str, _Amounts], ended: Container
+    candidates: Sequence[_Candidate], amounts: Mapping[str, _Amounts], ended: Container
 ) -> list[_Candidate]:
     """The candidates that would get more than the attempt that ended, or want no more: at the bound
     another attempt would end in the same way.
     """
     return [
-        one for one in found if not one.terms.rule.grows or amounts[one.request.uuid] != _of(ended)
+        candidate
+        for candidate in candidates
+        if not candidate.terms.rule.grows or amounts[candidate.request.uuid] != _of(ended)
     ]
 
 
 def _scheduling(
-    found: Sequence[_Candidate], largest: _Amounts, ended: Container, policy: Policy
+    candidates: Sequence[_Candidate], largest: _Amounts, ended: Container, policy: Policy
 ) -> JsonObject:
     """The scheduling parameters of the one container that serves all candidates."""
-    wanted = [one.request.scheduling_parameters for one in found]
-    merged = constraints.merge_scheduling(wanted)
+    parameters = [candidate.request.scheduling_parameters for candidate in candidates]
+    merged = constraints.merge_scheduling(parameters)
     if any(
-        spot.has_lost_enough(theirs, one.lost, default=policy.spot_attempts)
-        for theirs, one in zip(wanted, found, strict=True)
+        spot.has_lost_enough(theirs, candidate.lost, default=policy.spot_attempts)
+        for theirs, candidate in zip(parameters, candidates, strict=True)
     ):
         merged = spot.without_preemptible(merged)
     if spot.RUN_TIME in ended.scheduling_parameters:
@@ -224,11 +230,11 @@ def _count(request: ContainerRequest, alike: Collection[str]) -> int:
     return sum(uuid in alike for uuid in request.attempted_container_uuids)
 
 
-def _may_retry(one: _Candidate, parents: Mapping[str, Container], now: str) -> bool:
-    request = one.request
+def _may_retry(candidate: _Candidate, parents: Mapping[str, Container], now: str) -> bool:
+    request = candidate.request
     if not request.is_wanted_at(now) or request.container_count >= request.container_count_max:
         return False
-    if one.earlier >= one.terms.limit:
+    if candidate.earlier >= candidate.terms.limit:
         return False
     if request.requesting_container_uuid is None:
         return True
@@ -237,12 +243,14 @@ def _may_retry(one: _Candidate, parents: Mapping[str, Container], now: str) -> b
     return parent is not None and parent.state is ContainerState.RUNNING and parent.priority > 0
 
 
-def _amounts(one: _Candidate, ended: Container, policy: Policy) -> _Amounts:
+def _amounts(candidate: _Candidate, ended: Container, policy: Policy) -> _Amounts:
     """The amounts that the next attempt of a request gets by itself."""
-    had, rule = _of(ended), one.terms.rule
+    had, rule = _of(ended), candidate.terms.rule
     match failure_class(ended):
         case Failure.OOM:
-            low, high = constraint_ranges.range_span(one.request.runtime_constraints.get("ram"))
+            low, high = constraint_ranges.range_span(
+                candidate.request.runtime_constraints.get("ram")
+            )
             ram = grown(rule, had.ram, first=low)
             return _Amounts(min(ram, high) if low < high else ram, had.disk_factor)
         case Failure.DISK:
@@ -268,36 +276,42 @@ def _of(container: Container) -> _Amounts:
 
 
 def _without_fixed(
-    found: list[_Candidate], amounts: Mapping[str, _Amounts], ended: Container
+    candidates: list[_Candidate], amounts: Mapping[str, _Amounts], ended: Container
 ) -> list[_Candidate]:
     """The requests that one container can serve: if it gets more ram, none with
     `match_resources`.
     """
-    if all(amounts[one.request.uuid].ram <= _of(ended).ram for one in found):
-        return found
-    return [one for one in found if not one.request.match_resources]
+    if all(amounts[candidate.request.uuid].ram <= _of(ended).ram for candidate in candidates):
+        return candidates
+    return [candidate for candidate in candidates if not candidate.request.match_resources]
 
 
-def _granted(found: Sequence[_Candidate], amounts: Mapping[str, _Amounts]) -> _Amounts:
+def _granted(candidates: Sequence[_Candidate], amounts: Mapping[str, _Amounts]) -> _Amounts:
     """The amounts that every user of the requests grants, each the largest of the user's own: a
     container of several users spends the quotas and the money of all, and teaches later requests.
     """
     by_user: dict[str, list[_Amounts]] = {}
-    for one in found:
-        user = one.request.committed_by_uuid or one.request.owner_uuid
-        by_user.setdefault(user, []).append(amounts[one.request.uuid])
+    for candidate in candidates:
+        user = candidate.request.committed_by_uuid or candidate.request.owner_uuid
+        by_user.setdefault(user, []).append(amounts[candidate.request.uuid])
     granted = [_largest(several) for several in by_user.values()]
-    return _Amounts(min(one.ram for one in granted), min(one.disk_factor for one in granted))
+    return _Amounts(
+        min(share.ram for share in granted), min(share.disk_factor for share in granted)
+    )
 
 
 def _largest(several: Sequence[_Amounts]) -> _Amounts:
-    return _Amounts(max(one.ram for one in several), max(one.disk_factor for one in several))
+    return _Amounts(
+        max(amount.ram for amount in several), max(amount.disk_factor for amount in several)
+    )
 
 
-def _repointed(one: _Candidate, ended: Container, uuid: str, now: str) -> requests_.RequestChange:
-    change = requests_.assign(one.request, uuid)
-    cost = one.request.cumulative_cost + ended.cost + ended.subrequests_cost
-    pause = delay_before(one.terms.rule, one.earlier)
+def _repointed(
+    candidate: _Candidate, ended: Container, uuid: str, now: str
+) -> requests_.RequestChange:
+    change = requests_.assign(candidate.request, uuid)
+    cost = candidate.request.cumulative_cost + ended.cost + ended.subrequests_cost
+    pause = delay_before(candidate.terms.rule, candidate.earlier)
     return requests_.with_values(
         change, {"cumulative_cost": cost, "retry_after": later(now, pause) if pause else None}
     )

@@ -70,17 +70,19 @@ def read_rules(where: str, value: Json) -> RetryRules:
     for name in value:
         if name not in tuple(Failure):
             raise Invalid(f"{where}: {printable(name)}: must be one of {', '.join(Failure)}")
-    return {Failure(name): _read_rule(f"{where}.{name}", name, one) for name, one in value.items()}
+    return {
+        Failure(name): _read_rule(f"{where}.{name}", name, rule) for name, rule in value.items()
+    }
 
 
-def parse_rule(text: str) -> JsonObject:
+def parse_rule(option: str) -> JsonObject:
     """A rule in the form of the command line, `3,delay=1m,factor=2,most=64GiB`, as JSON. Raises
     Invalid.
     """
     rule: JsonObject = {}
-    for part in text.split(","):
-        name, separator, value = part.partition("=")
-        name, value = (name, value) if separator else ("limit", part)
+    for setting in option.split(","):
+        name, separator, value = setting.partition("=")
+        name, value = (name, value) if separator else ("limit", setting)
         try:
             match name:
                 case "limit":

@@ -99,11 +99,11 @@ def merged(several: Sequence[Mapping[str, Json]]) -> JsonObject:
     """The parameters of one container for several requests: every request accepts its machines, and
     the earliest deadline counts.
     """
-    accepted = min(preemption(one) for one in several)
+    accepted = min(preemption(parameters) for parameters in several)
     found: JsonObject = {PREEMPTIBLE: accepted is not Preemption.NEVER}
     if accepted is Preemption.PREFERRED:
         found[PREFER_PREEMPTIBLE] = True
-    deadlines = [text for one in several if (text := deadline(one))]
+    deadlines = [text for parameters in several if (text := deadline(parameters))]
     return {**found, DEADLINE: min(deadlines)} if deadlines else found
 
 

@@ -57,7 +57,10 @@ def device_names(devices: CdiDevices, kind: str, nodes: Sequence[str]) -> tuple[
             (any(path.startswith(_PARTS) for path in paths), len(paths), name)
             for name, (file, device) in sorted(devices.devices.items())
             if file.specification.kind == kind
-            and node in (paths := [one.source for one in device.container_edits.device_nodes])
+            and node
+            in (
+                paths := [device_node.source for device_node in device.container_edits.device_nodes]
+            )
         ]
         if not candidates:
             return ()

@@ -208,9 +208,9 @@ def _check_version(specification: CdiSpecification) -> None:
         raise Invalid(f"CDI: cdiVersion {version}: it uses what came with {least}")
 
 
-def _check_name(part: str, name: str, longest: int) -> None:
+def _check_name(term: str, name: str, longest: int) -> None:
     if _NAME.fullmatch(name) is None or len(name) > longest:
-        raise Invalid(f"CDI: kind: {_shown(name)} is no {part}; write vendor.com/class")
+        raise Invalid(f"CDI: kind: {_shown(name)} is no {term}; write vendor.com/class")
 
 
 def _check_edits(edits: ContainerEdits) -> None:
@@ -300,7 +300,9 @@ def _uses_0_7(specification: CdiSpecification) -> bool:
 
 
 def _uses_0_6(specification: CdiSpecification) -> bool:
-    has_notes = specification.annotations or any(one.annotations for one in specification.devices)
+    has_notes = specification.annotations or any(
+        device.annotations for device in specification.devices
+    )
     return bool(has_notes) or "." in specification.kind.partition("/")[2]
 
 
@@ -321,5 +323,5 @@ _USES: Final = (
 """What needs which version, the newest first."""
 
 
-def _shown(text: str) -> str:
-    return repr(printable(text[:80]))
+def _shown(value: str) -> str:
+    return repr(printable(value[:80]))

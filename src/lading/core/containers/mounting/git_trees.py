@@ -88,7 +88,7 @@ def check(where: str, spec: Mapping[str, Json]) -> None:
     path = str(spec.get("path") or "")
     if (
         len(path) > MAX_TEXT
-        or any(part in (".", "..", ".git") for part in path.split("/"))
+        or any(element in (".", "..", ".git") for element in path.split("/"))
         or not path.isprintable()
     ):
         raise Invalid(f"{where}[path]: not a path inside a repository: {path[:80]!r}")
@@ -108,24 +108,24 @@ def _check_revision(where: str, selector: str, revision: str) -> None:
         )
 
 
-def check_url(what: str, url: str) -> None:
+def check_url(where: str, url: str) -> None:
     """Check an address for `git`. Raises Invalid."""
     # "::" selects a remote helper program (gitremote-helpers(7)).
     if len(url) > MAX_TEXT or not _URL.fullmatch(url) or ".." in url or "::" in url:
-        raise Invalid(f"{what}: not the address of a repository: {url[:80]!r}")
+        raise Invalid(f"{where}: not the address of a repository: {url[:80]!r}")
 
 
-def check_name(what: str, name: str) -> None:
+def check_name(where: str, name: str) -> None:
     """Check the name of a repository. Raises Invalid."""
     if len(name) > MAX_TEXT or not _NAME.fullmatch(name):
-        raise Invalid(f"{what}: not the name of a repository: {name[:80]!r}")
+        raise Invalid(f"{where}: not the name of a repository: {name[:80]!r}")
 
 
 def is_allowed(url: str, allowed: Iterable[str]) -> bool:
     """Whether the list contains this address, or a prefix of it that ends in / or : and names the
     same host: behind `https://host:` an address may go on with `x@other/`.
     """
-    return any(url == one or _is_below(url, one) for one in allowed)
+    return any(url == prefix or _is_below(url, prefix) for prefix in allowed)
 
 
 def _is_below(url: str, prefix: str) -> bool:
@@ -137,16 +137,16 @@ def _is_below(url: str, prefix: str) -> bool:
 
 def host_of(url: str) -> str | None:
     """Host of a checked address, None for a path of this machine."""
-    scheme, found, rest = url.partition("://")
-    if found:
+    scheme, separator, remainder = url.partition("://")
+    if separator:
         return (
             None
             if scheme.lower() == "file"
-            else rest.partition("/")[0].rpartition("@")[2].partition(":")[0]
+            else remainder.partition("/")[0].rpartition("@")[2].partition(":")[0]
         )
     # The scp-like form HOST:PATH (git-clone(1)).
-    place, found, _ = url.partition(":")
-    return place.rpartition("@")[2] if found and "/" not in place else None
+    authority, separator, _ = url.partition(":")
+    return authority.rpartition("@")[2] if separator and "/" not in authority else None
 
 
 class PinnedUrl(msgspec.Struct, frozen=True):
@@ -166,30 +166,32 @@ def pinned(url: str, addresses: Sequence[str]) -> PinnedUrl:
     """A checked address such that git connects to these addresses of its host alone: a second
     look-up of the name may give others. Over ssh the key of the host proves it.
     """
-    scheme, _, rest = url.partition("://")
-    place, slash, path = rest.partition("/")
-    user, at, place = place.rpartition("@")
-    host, colon, port = place.partition(":")
+    scheme, _, remainder = url.partition("://")
+    authority, slash, path = remainder.partition("/")
+    user, at, authority = authority.rpartition("@")
+    host, colon, port = authority.partition(":")
     if not addresses or not is_looked_up(url):
         return PinnedUrl(url)
-    texts = [f"[{one}]" if ":" in one else one for one in addresses]
+    texts = [f"[{address}]" if ":" in address else address for address in addresses]
     if scheme.lower() == "git":
         # The protocol has the name of the host in its first message.
         moved = f"git://{user}{at}{texts[0]}{colon}{port}{slash}{path}"
-        return PinnedUrl(moved, environment={"GIT_OVERRIDE_VIRTUAL_HOST": place})
+        return PinnedUrl(moved, environment={"GIT_OVERRIDE_VIRTUAL_HOST": authority})
     number = port or ("443" if scheme.lower() == "https" else "80")
     return PinnedUrl(url, (f"http.curloptResolve={host}:{number}:{','.join(texts)}",))
 
 
 def references(mounts: Mapping[str, Json]) -> tuple[GitReference, ...]:
     """The git trees in checked mounts."""
-    found: list[GitReference] = []
+    trees: list[GitReference] = []
     for target, spec in mounts.items():
         if isinstance(spec, dict) and spec.get("kind") == "git_tree":
             source, name = _only(target, spec, SOURCES)
             selector, revision = _only(target, spec, SELECTORS)
-            path = "/".join(part for part in str(spec.get("path") or "").split("/") if part)
-            found.append(
+            path = "/".join(
+                element for element in str(spec.get("path") or "").split("/") if element
+            )
+            trees.append(
                 GitReference(
                     target=target,
                     source=source,
@@ -199,17 +201,15 @@ def references(mounts: Mapping[str, Json]) -> tuple[GitReference, ...]:
                     path=path,
                 )
             )
-    return tuple(found)
+    return tuple(trees)
 
 
-def kind_of(mounts: Mapping[str, Json], wanted: str) -> str | None:
-    """Whether the object `wanted` is a tree or a blob of resolved mounts; None when no mount has
-    it.
-    """
+def kind_of(mounts: Mapping[str, Json], object_hash: str) -> str | None:
+    """Whether the object is a tree or a blob of resolved mounts; None when no mount has it."""
     for spec in mounts.values():
         if isinstance(spec, dict) and spec.get("kind") == "git_tree":
             for kind in KINDS:
-                if wanted and spec.get(kind) == wanted:
+                if object_hash and spec.get(kind) == object_hash:
                     return kind
     return None
 

@@ -108,7 +108,9 @@ class MountPlan(msgspec.Struct, frozen=True, kw_only=True):
         sources: list[Source | None] = [bind.source for bind in self.binds]
         sources += [step.source for step in self.steps if isinstance(step, CopyCollection)]
         sources.append(self.stdin)
-        return tuple(dict.fromkeys(one.pdh for one in sources if isinstance(one, CollectionPath)))
+        return tuple(
+            dict.fromkeys(source.pdh for source in sources if isinstance(source, CollectionPath))
+        )
 
     @property
     def copies(self) -> bool:
@@ -124,7 +126,7 @@ class MountPlan(msgspec.Struct, frozen=True, kw_only=True):
     def git_trees(self) -> tuple[GitTree, ...]:
         """The needed git trees and blobs, each once."""
         trees = (bind.source for bind in self.binds if isinstance(bind.source, GitTree))
-        return tuple(dict.fromkeys(structs.replace(one, path="") for one in trees))
+        return tuple(dict.fromkeys(structs.replace(tree, path="") for tree in trees))
 
 
 def plan(
@@ -141,10 +143,10 @@ def plan(
     cover = _cover(output_path, {target: specs[target] for target in mounts})
     draft = _Draft(output_path=output_path, cover=cover, scratch=scratch)
     # By elements rather than by text: "/a-b" must not come between "/a" and "/a/b".
-    for target in sorted(specs, key=lambda one: (_turn(one, specs[one]), one.split("/"))):
+    for target in sorted(specs, key=lambda path: (_turn(path, specs[path]), path.split("/"))):
         _add(draft, target, specs[target], secret=target in secret_mounts)
     for target in draft.aliases:
-        inner = next((one for one in specs if one.startswith(target + "/")), None)
+        inner = next((path for path in specs if path.startswith(target + "/")), None)
         if inner is not None:
             raise _fault(
                 inner, f"lies inside the file mount {target}; nothing can be mounted there"
@@ -177,12 +179,12 @@ class _Draft:
     aliases: list[str] = field(default_factory=list)
     in_memory: set[str] = field(default_factory=set)
     stdin: Source | None = None
-    made: int = 0
+    made_files: int = 0
 
     def fresh(self) -> str:
         """An unused host path."""
-        self.made += 1
-        return f"{self.scratch}/{self.made}"
+        self.made_files += 1
+        return f"{self.scratch}/{self.made_files}"
 
     def find(self, target: str, path: str) -> BindMount:
         """The innermost mount that contains the container path `path`. Raises ExecutionError, of
@@ -253,7 +255,7 @@ class _Draft:
             scratch=self.scratch,
             steps=tuple(self.steps),
             binds=tuple(
-                self.bound[one] for one in sorted(self.bound, key=lambda one: one.split("/"))
+                self.bound[path] for path in sorted(self.bound, key=lambda path: path.split("/"))
             ),
             areas=tuple(self.areas.values()),
             stdin=self.stdin,
@@ -262,8 +264,8 @@ class _Draft:
         )
 
 
-def _fault(target: str, text: str) -> ExecutionError:
-    return ExecutionError(f"mounts[{target}]: {text}", Failure.USER)
+def _fault(target: str, fault: str) -> ExecutionError:
+    return ExecutionError(f"mounts[{target}]: {fault}", Failure.USER)
 
 
 def _spec(target: str, value: Json) -> Mapping[str, Json]:
@@ -273,7 +275,7 @@ def _spec(target: str, value: Json) -> Mapping[str, Json]:
     if target not in STREAMS and (
         not target.startswith("/")
         or "\0" in target
-        or any(one in ("", ".", "..") for one in elements)
+        or any(element in ("", ".", "..") for element in elements)
     ):
         raise _fault(
             target,

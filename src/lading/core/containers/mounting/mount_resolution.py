@@ -50,15 +50,15 @@ def references(mounts: Mapping[str, Json]) -> tuple[CollectionReference, ...]:
     """The collections to look up before `resolve`. The hash takes precedence over the uuid, which
     is then not looked up.
     """
-    found: list[CollectionReference] = []
+    collections: list[CollectionReference] = []
     for target, spec in mounts.items():
         name, _ = _named(spec)
         # The empty collection needs no record: every user may read it.
         if name and name != EMPTY_PDH:
-            found.append(
+            collections.append(
                 CollectionReference(target, name, HASH_WITH_PATH.fullmatch(name) is not None)
             )
-    return tuple(found)
+    return tuple(collections)
 
 
 def outputs(mounts: Mapping[str, Json]) -> tuple[OutputReference, ...]:
@@ -83,14 +83,14 @@ def resolve(
     Invalid 'cannot mount collection "x": not found'.
     """
     resolved = {target: _resolved(target, spec, hashes) for target, spec in mounts.items()}
-    for one in git_trees.references(mounts) if has_kind(mounts, MountKind.GIT_TREE) else ():
-        if not trees.get(one.target):
+    for tree in git_trees.references(mounts) if has_kind(mounts, MountKind.GIT_TREE) else ():
+        if not trees.get(tree.target):
             raise Invalid(
-                f"Mounts [{one.target}]: cannot mount git tree: "
-                f"{one.selector} {one.revision!r} not found"
+                f"Mounts [{tree.target}]: cannot mount git tree: "
+                f"{tree.selector} {tree.revision!r} not found"
             )
         # The newest: what a new container gets.
-        resolved[one.target] = trees[one.target][0].mount
+        resolved[tree.target] = trees[tree.target][0].mount
     return ordered_object(resolved)
 
 
@@ -100,7 +100,7 @@ def shown(
     """The portable data hash and the path of each mount that shows a file or directory below the
     root of a collection, read-only, by target. `hashes` as for `resolve`.
     """
-    found: dict[str, tuple[str, str]] = {}
+    shown_paths: dict[str, tuple[str, str]] = {}
     for target, spec in mounts.items():
         if not isinstance(spec, dict) or spec.get("writable"):
             continue
@@ -111,8 +111,8 @@ def shown(
         words = f"{inner}/{spec.get('path') or ''}".split("/")
         path = "/".join(word for word in words if word not in ("", "."))
         if pdh and path:
-            found[target] = pdh, path
-    return found
+            shown_paths[target] = pdh, path
+    return shown_paths
 
 
 def seen(mounts: Mapping[str, Json], contents: Mapping[str, Json]) -> JsonObject:
@@ -138,7 +138,7 @@ def named_hashes(mounts: Mapping[str, Json]) -> tuple[str, ...]:
     follow them.
     """
     named = [spec.get("portable_data_hash") for spec in mounts.values() if isinstance(spec, dict)]
-    return tuple(one.partition("/")[0] for one in named if isinstance(one, str) and one)
+    return tuple(pdh.partition("/")[0] for pdh in named if isinstance(pdh, str) and pdh)
 
 
 def _named(spec: Json) -> tuple[str, str]:
@@ -168,13 +168,13 @@ def _resolved_output(
     target: str, spec: Mapping[str, Json], hashes: Mapping[str, str | None]
 ) -> Json:
     uuid = str(spec.get("container_request"))
-    found = hashes.get(uuid)
-    if found is None:
+    pdh = hashes.get(uuid)
+    if pdh is None:
         raise Invalid(
             f"Mounts [{target}]: the output of the request {uuid} cannot be mounted: "
             "it was not made, or was deleted"
         )
     kept = {key: value for key, value in spec.items() if key != "container_request"}
     return without_zero_values(
-        {**kept, "kind": MountKind.COLLECTION.value, "portable_data_hash": found}
+        {**kept, "kind": MountKind.COLLECTION.value, "portable_data_hash": pdh}
     )

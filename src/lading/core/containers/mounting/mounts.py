@@ -218,7 +218,7 @@ def slower(
     called only if needed. The output is never in memory: it must survive a lack of memory.
     """
     output = covering(mounts, output_path)
-    wanted = {
+    asked = {
         target: DEVICES.index(str(spec["device_type"]))
         for target, spec in mounts.items()
         if isinstance(spec, dict)
@@ -226,14 +226,14 @@ def slower(
         and spec.get("device_type") in DEVICES
     }
     # To find out takes a look into /sys: containers that ask for no device do without.
-    found = scratch() if wanted else ""
-    given = DEVICES.index(found) if found in DEVICES else 0
+    found = scratch() if asked else ""
+    actual = DEVICES.index(found) if found in DEVICES else 0
     return tuple(
         f"mounts[{printable(target)}]: asks for {DEVICES[device]}, "
         f"the scratch of this machine is {found}"
-        for target, device in wanted.items()
+        for target, device in asked.items()
         # Every machine has memory (index 0), but the output is never in it.
-        if given > device and (device > 0 or target == output)
+        if actual > device and (device > 0 or target == output)
     )
 
 

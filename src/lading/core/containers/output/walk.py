@@ -162,20 +162,20 @@ class _Walk:
         if fault := fault_of(name) if name else "":
             self._omit(name, fault)
             return
-        place = self._resolve(path, above, links)
-        if place.area is not None and place.area.keep is Keep.NOTHING:
-            yield self._visit_mounts_below(name, place, inside)
-        elif fault := self._fault_of(place, is_link=place.links > links):
+        location = self._resolve(path, above, links)
+        if location.area is not None and location.area.keep is Keep.NOTHING:
+            yield self._visit_mounts_below(name, location, inside)
+        elif fault := self._fault_of(location, is_link=location.links > links):
             self._omit(name, fault)
         else:
-            yield self._visit_place(name, place, inside)
+            yield self._visit_place(name, location, inside)
 
-    def _visit_place(self, name: str, place: _Place, inside: tuple[str, ...]) -> _Visits:
-        match place.entry:
+    def _visit_place(self, name: str, location: _Place, inside: tuple[str, ...]) -> _Visits:
+        match location.entry:
             case DirectoryEntry() as entry:
-                yield self._visit_directory(name, place, entry, inside)
+                yield self._visit_directory(name, location, entry, inside)
             case FileEntry(size):
-                self._visit_file(name or posixpath.basename(self.output_path), place, size)
+                self._visit_file(name or posixpath.basename(self.output_path), location, size)
             case _ if not name or self.globs.keeps_file(name):
                 self.special.add(
                     f"{self._shown(name)} is neither a file nor a directory; it is not saved"
@@ -197,9 +197,9 @@ class _Walk:
             self.renamed.add(f"{self._shown(name)} has a name that is not UTF-8; this spells it")
         return name
 
-    def _visit_file(self, name: str, place: _Place, size: int) -> None:
+    def _visit_file(self, name: str, location: _Place, size: int) -> None:
         if self.globs.keeps_file(name):
-            self._add(name, _source(place), size)
+            self._add(name, _source(location), size)
 
     def _add_file(self, name: str, folder: Source, child: str, size: int) -> None:
         """Plan a regular file of a directory of a collection or git tree."""
@@ -256,13 +256,13 @@ class _Walk:
         """Sorted names. Large lists are sorted in parts: sorting millions at once takes seconds
         without a call of `ask`.
         """
-        rest = list(names)
-        if len(rest) <= _AT_ONCE:
-            return sorted(rest)
+        remaining = list(names)
+        if len(remaining) <= _AT_ONCE:
+            return sorted(remaining)
         parts = []
-        for start in range(0, len(rest), _AT_ONCE):
+        for start in range(0, len(remaining), _AT_ONCE):
             self.ask()
-            parts.append(sorted(rest[start : start + _AT_ONCE]))
+            parts.append(sorted(remaining[start : start + _AT_ONCE]))
         return list(heapq.merge(*parts))
 
     def _count(self, size: int) -> None:
@@ -271,24 +271,24 @@ class _Walk:
             raise too_large(self.output_path, self.total, self.limit)
 
     def _visit_directory(
-        self, name: str, place: _Place, entry: DirectoryEntry, inside: tuple[str, ...]
+        self, name: str, location: _Place, entry: DirectoryEntry, inside: tuple[str, ...]
     ) -> _Visits:
         names = entry.names
         keeps_below = self.globs.everything or self.globs.may_keep_below(name)
         if not keeps_below and not self._keeps_directory(name):
             return
-        if fault := _fault_of_directory(name, place, inside):
+        if fault := _fault_of_directory(name, location, inside):
             self._omit(name, fault)
             return
-        mounted = self._mounts_below(place.path)
-        source = _source(place)
+        mounted = self._mounts_below(location.path)
+        source = _source(location)
         # Fast path: a whole directory of a collection by reference, without looking at its entries.
         if isinstance(source, CollectionPath) and not mounted and self.globs.keeps_all_below(name):
             self.items.append(Refer(name, source))
             return
         # Shows later whether any entry of this directory is saved, or was left out.
         before, omitted = len(self.items), self.omitted.count
-        yield self._visit_children(name, place, entry, mounted, (*inside, place.path))
+        yield self._visit_children(name, location, entry, mounted, (*inside, location.path))
         # Collections have no empty directories of their own.
         is_empty = len(self.items) == before and (not names or self.omitted.count > omitted)
         if is_empty and self._keeps_directory(name):
@@ -301,7 +301,7 @@ class _Walk:
     def _visit_children(
         self,
         name: str,
-        place: _Place,
+        location: _Place,
         entry: DirectoryEntry,
         mounted: Iterable[str],
         below: tuple[str, ...],
@@ -309,67 +309,71 @@ class _Walk:
         """Visit the entries of a directory, and the mounts below it; `below` are the parent
         directories of these mounts.
         """
-        source = _source(place)
-        known, others = set(entry.names), {one.split("/", 1)[0] for one in mounted}
+        source = _source(location)
+        names, others = set(entry.names), {target.split("/", 1)[0] for target in mounted}
         plain = entry.files - others
         # All plain files in one item; entries that need examination one by one.
         if isinstance(source, HostPath):
             self._add_files(name, source, plain, entry)
-            others |= known - plain
+            others |= names - plain
         else:
-            others |= known
+            others |= names
         for child in self._sorted(others):
-            inner = f"{place.path}/{child}"
+            inner = f"{location.path}/{child}"
             if child in plain:
-                stored = self._spell(name, child, known)
+                stored = self._spell(name, child, names)
                 self._add_file(stored, source, child, entry.sizes.get(child, 0))
-            elif child in known or inner in self.areas:
+            elif child in names or inner in self.areas:
                 yield self.visit(
-                    self._spell(name, child, known),
+                    self._spell(name, child, names),
                     inner,
-                    above=place.path,
-                    links=place.links,
+                    above=location.path,
+                    links=location.links,
                     inside=below,
                 )
             else:
                 yield self._visit_mounts_below(
-                    _join(name, child), _Place(inner, place.area, None, place.links), below
+                    _join(name, child), _Place(inner, location.area, None, location.links), below
                 )
 
-    def _visit_mounts_below(self, name: str, place: _Place, inside: tuple[str, ...]) -> _Visits:
+    def _visit_mounts_below(self, name: str, location: _Place, inside: tuple[str, ...]) -> _Visits:
         """Visit the outermost mounts below a directory whose own content is not walked."""
-        mounted = self._mounts_below(place.path)
-        for one in mounted:
-            if not any(one.startswith(other + "/") for other in mounted):
-                inner = posixpath.join(place.path, one)
+        mounted = self._mounts_below(location.path)
+        for target in mounted:
+            if not any(target.startswith(outer + "/") for outer in mounted):
+                inner = posixpath.join(location.path, target)
                 yield self.visit(
-                    _join(name, one), inner, above=place.path, links=place.links, inside=inside
+                    _join(name, target),
+                    inner,
+                    above=location.path,
+                    links=location.links,
+                    inside=inside,
                 )
 
     def _mounts_below(self, path: str) -> list[str]:
         """Targets of mounts below a container path, relative to it, parents first."""
         prefix = path + "/"
-        return sorted(one[len(prefix) :] for one in self.areas if one.startswith(prefix))
+        return sorted(target[len(prefix) :] for target in self.areas if target.startswith(prefix))
 
     def _resolve(self, path: str, above: str, links: int) -> _Place:
         """Follow links in every element of `path` after `above`."""
-        done, rest = above, _elements(path[len(above) :])
-        while rest:
-            here = f"{done}/{rest.pop(0)}"
-            area = self._area(here)
-            entry = self._look(here, area)
+        done, remaining = above, _elements(path[len(above) :])
+        while remaining:
+            current = f"{done}/{remaining.pop(0)}"
+            area = self._area(current)
+            entry = self._look(current, area)
             if isinstance(entry, LinkEntry):
                 links += 1
                 if links > MAX_LINKS:
-                    return _Place(here, area, None, links)
+                    return _Place(current, area, None, links)
                 # Relative targets start at the link's directory; `..` above the root stays at the
                 # root.
                 target = posixpath.normpath(posixpath.join(done or "/", entry.target))
-                done, rest = "", [*_elements(target), *rest]
-            elif not rest:
-                return _Place(here, area, entry, links)
+                done, remaining = "", [*_elements(target), *remaining]
+            elif not remaining:
+                return _Place(current, area, entry, links)
             else:
-                done = here
+                done = current
         return _Place("/", None, None, links)
 
     def _look(self, path: str, area: Area | None) -> Entry | None:
@@ -389,23 +393,23 @@ class _Walk:
             path = path.rpartition("/")[0]
         return None
 
-    def _fault_of(self, place: _Place, *, is_link: bool) -> str:
+    def _fault_of(self, location: _Place, *, is_link: bool) -> str:
         """The reason why the entry at a place cannot be saved, "" if it can. `is_link`: the entry
         of the output is a link that leads to the place.
         """
-        path = _cut(place.path)
-        if place.links > MAX_LINKS:
+        path = _cut(location.path)
+        if location.links > MAX_LINKS:
             return f"is a link that goes over more than {MAX_LINKS} links"
-        if place.area is None:
-            return _fault_in_image(path, place.entry)
-        if place.area.keep is Keep.TEMPORARY:
+        if location.area is None:
+            return _fault_in_image(path, location.entry)
+        if location.area.keep is Keep.TEMPORARY:
             return (
-                f"is a link to {path}, which is in the mount {_cut(place.area.target)}, whose"
+                f"is a link to {path}, which is in the mount {_cut(location.area.target)}, whose"
                 f" content is not saved; write it below {_cut(self.output_path)}"
             )
-        if isinstance(place.entry, UnreadableEntry):
+        if isinstance(location.entry, UnreadableEntry):
             return f"is a link to {path}, which {_UNREADABLE}" if is_link else _UNREADABLE
-        if place.entry is not None:
+        if location.entry is not None:
             return ""
         return f"is a link to {path}, which does not exist" if is_link else "has vanished"
 
@@ -413,11 +417,11 @@ class _Walk:
         return _cut(f"{self.output_path}/{name}" if name else self.output_path)
 
 
-def _fault_of_directory(name: str, place: _Place, inside: tuple[str, ...]) -> str:
+def _fault_of_directory(name: str, location: _Place, inside: tuple[str, ...]) -> str:
     """The reason why the content of a directory cannot be saved, "" if it can."""
     # Only links can lead to a directory that contains them.
-    if place.path in inside:
-        return f"is a link to {_cut(place.path)}, a directory that it lies in"
+    if location.path in inside:
+        return f"is a link to {_cut(location.path)}, a directory that it lies in"
     # A file in it would have one name more. Links may lie deeper than their names show.
     if len(inside) >= MAX_DEPTH or name.count("/") + 2 > MAX_DEPTH:
         return f"lies too deep: a path has at most {MAX_DEPTH} names"
@@ -454,20 +458,24 @@ def too_large(output_path: str, size: int, limit: int) -> ExecutionError:
     )
 
 
-def _fault(text: str) -> ExecutionError:
-    return ExecutionError(f"output: {text}", Failure.USER)
+def _fault(fault: str) -> ExecutionError:
+    return ExecutionError(f"output: {fault}", Failure.USER)
 
 
 def _elements(path: str) -> list[str]:
-    return [one for one in path.split("/") if one]
+    return [element for element in path.split("/") if element]
 
 
 def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def _source(place: _Place) -> Source:
-    return ImagePath(place.path[1:]) if place.area is None else _inside(place.area, place.path)
+def _source(location: _Place) -> Source:
+    return (
+        ImagePath(location.path[1:])
+        if location.area is None
+        else _inside(location.area, location.path)
+    )
 
 
 def _inside(area: Area, path: str) -> Source:
