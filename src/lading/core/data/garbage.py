@@ -106,13 +106,13 @@ class Sight:
 
 def distinct_volumes(volumes: Sequence[GarbageVolume]) -> dict[str, GarbageVolume]:
     """The volumes by uuid, one for each device; a writable one is preferred to a read-only one."""
-    found: dict[str, GarbageVolume] = {}
+    by_device: dict[str, GarbageVolume] = {}
     # Two volumes on one device hold the same file: counted twice, the only copy could be removed.
     for volume in sorted(
         volumes, key=lambda volume: (volume.is_read_only, volume.replica_place.uuid)
     ):
-        found.setdefault(volume.replica_place.device or volume.replica_place.uuid, volume)
-    return {volume.replica_place.uuid: volume for volume in found.values()}
+        by_device.setdefault(volume.replica_place.device or volume.replica_place.uuid, volume)
+    return {volume.replica_place.uuid: volume for volume in by_device.values()}
 
 
 def add_need(

@@ -132,13 +132,13 @@ class CrateGraph:
         if not paths:
             return
         self._parts.append(f"data/{pdh}/")
-        made = {
+        entity = {
             **_dataset(pdh, with_data=True),
             "hasPart": [{"@id": escaped(path)} for path in paths],
         }
         if is_image:
-            made |= {"description": "The archive of an image.", "about": {"@id": f"#image-{pdh}"}}
-        yield made
+            entity |= {"description": "The archive of an image.", "about": {"@id": f"#image-{pdh}"}}
+        yield entity
 
     def step(self, step: CrateStep) -> Iterator[Entity]:
         """The entities of a step; none new for a container that an earlier step has too."""
