@@ -44,12 +44,12 @@ async def find(
     """
     if term.pdh is not None:
         if term.pdh not in present:
-            raise Invalid(image_names.image_not_found(term.text))
+            raise Invalid(image_names.image_not_found(term.reference))
         return term.pdh
     if term.uuid is not None:
         found = await records.get(tx, COLLECTIONS, term.uuid)
         if found is None or not await can_use(tx, services.clock, services.config, found, acting):
-            raise Invalid(image_names.image_not_found(term.text))
+            raise Invalid(image_names.image_not_found(term.reference))
         return str(found["portable_data_hash"])
     links = await _image_links(tx, services, term, acting)
     return image_names.choose_image(term, links, formats=services.policy.image_formats)

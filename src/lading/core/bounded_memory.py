@@ -48,14 +48,16 @@ class BytePool:
         """Whether the claim can get `amount` more bytes such that all can finish afterwards."""
         if self.taken + amount > self.limit:
             return False
-        held = claim.held + amount
+        total = claim.held + amount
         left = self.limit - self._promised
         if claim in self._growing:
             left += claim.held
-        needs = [(one.missing, one.held) for one in self._growing if one is not claim]
-        if held < claim.size:
-            left -= held
-            needs.append((claim.size - held, held))
+        needs = [
+            (growing.missing, growing.held) for growing in self._growing if growing is not claim
+        ]
+        if total < claim.size:
+            left -= total
+            needs.append((claim.size - total, total))
         # Fast path: any claim could finish first.
         if not needs or max(needs)[0] <= left:
             return True

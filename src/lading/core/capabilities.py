@@ -43,27 +43,27 @@ def check(named: Mapping[str, Json]) -> None:
             )
 
 
-def read_offered(given: Mapping[str, Json]) -> dict[str, Json]:
+def read_offered(configured: Mapping[str, Json]) -> dict[str, Json]:
     """All capabilities of machines that are configured with these. Raises Invalid."""
-    for name, value in given.items():
+    for name, value in configured.items():
         if not _NAME.fullmatch(name) or not _is_value(value):
             raise Invalid(
                 f"configuration: Containers.Capabilities.{printable(name)}: must be a name with "
                 f"true, false, a number, or a text of 1 to {_LONGEST} characters"
             )
-    return {**OFFERED, **given}
+    return {**OFFERED, **configured}
 
 
 def lacking(named: Mapping[str, Json], offered: Mapping[str, Json]) -> str:
     """The first capability that machines with those `offered` lack, or have and must not have, in
     words; "" for none.
     """
-    for name, wanted in sorted(named.items()):
+    for name, required in sorted(named.items()):
         has = offered.get(name, False)
-        if wanted is False and has is not False:
+        if required is False and has is not False:
             return f"no {name}"
-        if wanted is not False and not _offers(has, wanted):
-            return name if wanted is True else f"{name} {_brief(wanted)}"
+        if required is not False and not _offers(has, required):
+            return name if required is True else f"{name} {_brief(required)}"
     return ""
 
 
@@ -75,13 +75,13 @@ def span(value: Json) -> tuple[float, float] | None:
     return (low, high) if _is_number(low) and _is_number(high) and low <= high else None
 
 
-def _offers(has: Json, wanted: Json) -> bool:
-    if has is False or wanted is True:
+def _offers(has: Json, required: Json) -> bool:
+    if has is False or required is True:
         return has is not False
-    within = span(wanted)
+    within = span(required)
     if within is not None:
         return _is_number(has) and within[0] <= has <= within[1]
-    return has is not True and has == wanted
+    return has is not True and has == required
 
 
 def _brief(value: Json) -> str:

@@ -92,13 +92,13 @@ class CostReport:
 
 def report(requests: Iterable[CostedRequest], *, by: CostGroup) -> CostReport:
     """The report on some requests."""
-    known = sorted(requests, key=lambda one: (one.created_at, one.uuid))
-    paid_by = _payers(known)
-    entries = [entry for one in known for entry in _entries(one, paid_by, by)]
+    ordered = sorted(requests, key=lambda request: (request.created_at, request.uuid))
+    paid_by = _payers(ordered)
+    entries = [entry for request in ordered for entry in _entries(request, paid_by, by)]
     grouped: defaultdict[str, list[_Entry]] = defaultdict(list)
     for entry in entries:
         grouped[entry.group].append(entry)
-    lines = {group: _sum(found) for group, found in grouped.items()}
+    lines = {group: _sum(group_entries) for group, group_entries in grouped.items()}
     order: Callable[[str], tuple[float, str]] = (
         (lambda group: (0.0, group))
         if by is CostGroup.DAY
@@ -127,10 +127,10 @@ def _payers(requests: Iterable[CostedRequest]) -> dict[str, str]:
     be older, and find a container that was made for another: nothing was charged to it.
     """
     found: dict[str, str] = {}
-    for one in sorted(requests, key=lambda one: one.charged <= 0):
-        for container in one.containers:
-            if one.created_at <= container.created_at:
-                found.setdefault(container.uuid, one.uuid)
+    for request in sorted(requests, key=lambda request: request.charged <= 0):
+        for container in request.containers:
+            if request.created_at <= container.created_at:
+                found.setdefault(container.uuid, request.uuid)
     return found
 
 
@@ -163,9 +163,9 @@ def _group(request: CostedRequest, container: Container | None, by: CostGroup) -
 def _sum(entries: Iterable[_Entry]) -> CostLine:
     amounts: defaultdict[str, list[float]] = defaultdict(list)
     requests = set()
-    for one in entries:
-        amounts[one.attribute].append(one.amount)
-        requests.add(one.request)
+    for entry in entries:
+        amounts[entry.attribute].append(entry.amount)
+        requests.add(entry.request)
     return CostLine(
-        requests=len(requests), **{name: fsum(found) for name, found in amounts.items()}
+        requests=len(requests), **{name: fsum(payments) for name, payments in amounts.items()}
     )

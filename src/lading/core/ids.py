@@ -49,14 +49,14 @@ class Infix(StrEnum):
     QUOTA = "qu0ta"
 
 
-def is_uuid(text: str, infix: str | None = None) -> bool:
-    """Whether `text` is a uuid, and of the given type if one is named."""
-    return UUID.fullmatch(text) is not None and (infix is None or text[6:11] == infix)
+def is_uuid(value: str, infix: str | None = None) -> bool:
+    """Whether `value` is a uuid, and of the given type if one is named."""
+    return UUID.fullmatch(value) is not None and (infix is None or value[6:11] == infix)
 
 
-def is_pdh(text: str) -> bool:
-    """Whether `text` is a portable data hash without hints."""
-    return PDH.fullmatch(text) is not None
+def is_pdh(value: str) -> bool:
+    """Whether `value` is a portable data hash without hints."""
+    return PDH.fullmatch(value) is not None
 
 
 def infix_of(uuid: str) -> str:

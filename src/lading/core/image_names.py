@@ -41,7 +41,7 @@ class Term(msgspec.Struct, frozen=True):
     IMAGE_HASH whose name starts with one of `hashes`.
     """
 
-    text: str
+    reference: str
     pdh: str | None
     name: str
     uuid: str | None = None
@@ -49,12 +49,12 @@ class Term(msgspec.Struct, frozen=True):
     @property
     def is_hash(self) -> bool:
         """Whether the text can be the start of an image hash."""
-        return _HASH.fullmatch(self.text) is not None
+        return _HASH.fullmatch(self.reference) is not None
 
     @property
     def hashes(self) -> tuple[str, ...]:
         """Beginnings of hashes as links have them: with `sha256:`, and of old images without."""
-        digits = self.text.removeprefix("sha256:").lower()
+        digits = self.reference.removeprefix("sha256:").lower()
         return (f"sha256:{digits}", digits)
 
     @property
@@ -118,20 +118,20 @@ def same_names(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def parse_reference(text: str) -> Term:
+def parse_reference(reference: str) -> Term:
     """Parse `container_image`; hints of a locator are dropped, the default tag is `latest`.
 
     The tag starts after the last `:` unless that is part of a registry address (`host:5000/name`).
     """
-    match = _LOCATOR.fullmatch(text)
+    match = _LOCATOR.fullmatch(reference)
     if match is not None:
-        return Term(text, match[1], "")
-    if is_uuid(text, Infix.COLLECTION):
-        return Term(text, None, "", text)
-    repository, colon, tag = text.rpartition(":")
+        return Term(reference, match[1], "")
+    if is_uuid(reference, Infix.COLLECTION):
+        return Term(reference, None, "", reference)
+    repository, colon, tag = reference.rpartition(":")
     if not colon or "/" in tag:
-        return Term(text, None, f"{text}:latest")
-    return Term(text, None, f"{repository}:{tag or 'latest'}")
+        return Term(reference, None, f"{reference}:latest")
+    return Term(reference, None, f"{repository}:{tag or 'latest'}")
 
 
 def choose_image(term: Term, links: Iterable[ImageLink], *, formats: Sequence[str]) -> str:
@@ -151,12 +151,13 @@ def choose_image(term: Term, links: Iterable[ImageLink], *, formats: Sequence[st
     """
     ordered = in_order(term, links)
     if not ordered:
-        raise Invalid(image_not_found(term.text))
+        raise Invalid(image_not_found(term.reference))
     usable = [link for link in ordered if is_image(link.files, formats=formats)]
     shared = [link for link in usable if link.is_shared or link.is_own or link.is_of_site]
     if usable and not shared:
         raise Invalid(
-            f'docker image "{printable(term.text)}" is a name of another user who has not shared '
+            f'docker image "{printable(term.reference)}" '
+            "is a name of another user who has not shared "
             f"it; name its collection {usable[0].collection_uuid}, or add the image yourself"
         )
     if shared:
@@ -177,7 +178,8 @@ def _check_owners(term: Term, usable: Sequence[ImageLink]) -> None:
         newest.setdefault(link.owner_uuid, link.pdh)
     if len(set(newest.values())) > 1:
         raise Invalid(
-            f'docker image "{printable(term.text)}" is a name that {len(newest)} users share for '
+            f'docker image "{printable(term.reference)}" '
+            f"is a name that {len(newest)} users share for "
             "different images; name the collection of the one that you mean (`lading image list`), "
             "or add the image yourself"
         )
@@ -211,9 +213,9 @@ def is_image(files: Sequence[str], *, formats: Sequence[str]) -> bool:
     return match is not None and ("v2" if match[1] else "v1") in formats
 
 
-def image_not_found(text: str) -> str:
+def image_not_found(name: str) -> str:
     """The message for an image that no readable collection or link names."""
     return (
-        f'docker image "{printable(text)}" not found; '
+        f'docker image "{printable(name)}" not found; '
         "add it with `lading image add`, or name another one"
     )

@@ -199,9 +199,11 @@ def _volumes(paths: Iterable[str]) -> tuple[str, ...]:
 def _check_layers(ids: Sequence[str], layers: int) -> None:
     if len(ids) != layers or layers == 0:
         raise _fault(f"the image has {layers} layers but its configuration lists {len(ids)}")
-    for one in ids:
-        if not _LAYER_ID.fullmatch(one):
-            raise _fault(f"the image's configuration has a layer id that is not sha256: {one!r}")
+    for layer_id in ids:
+        if not _LAYER_ID.fullmatch(layer_id):
+            raise _fault(
+                f"the image's configuration has a layer id that is not sha256: {layer_id!r}"
+            )
 
 
 def _check_settings(settings: _Settings) -> None:
@@ -210,7 +212,7 @@ def _check_settings(settings: _Settings) -> None:
     """
     for name in _Settings.__struct_fields__:
         value = getattr(settings, name) or ()
-        if any("\0" in one for one in ([value] if isinstance(value, str) else value)):
+        if any("\0" in string for string in ([value] if isinstance(value, str) else value)):
             raise _fault(f"the image's configuration has a NUL in {name}; make the image anew")
 
 
@@ -227,7 +229,7 @@ def process(
     The image's entry point precedes the command; `cwd` is relative to the directory of the image.
     """
     merged = {"PATH": DEFAULT_PATH}
-    merged.update(_pair(one) for one in image.environment)
+    merged.update(_pair(variable) for variable in image.environment)
     merged.update(environment)
     return ImageProcess(
         arguments=(*image.entrypoint, *(command or image.command)),
@@ -294,12 +296,12 @@ def member_path(name: str) -> str:
     Raises ExecutionError(IMAGE) for a name that leads out of the layer, exceeds the limits of file
     systems, or has more than `MOST_ELEMENTS` elements.
     """
-    elements = [part for part in name.split("/") if part not in ("", ".")]
+    elements = [element for element in name.split("/") if element not in ("", ".")]
     if ".." in elements or "\0" in name:
         raise _fault(f"the image has a layer member that leads out of the layer: {name[:_SHOWN]!r}")
     path = "/".join(elements)
     if len(path) > _LONGEST_PATH or any(
-        len(one.encode("utf-8", "surrogateescape")) > _LONGEST_NAME for one in elements
+        len(element.encode("utf-8", "surrogateescape")) > _LONGEST_NAME for element in elements
     ):
         raise _fault(f"the image has a layer member whose name is too long: {name[:_SHOWN]!r}...")
     if len(elements) > MOST_ELEMENTS:
@@ -338,13 +340,13 @@ def _fault(message: str) -> ExecutionError:
     return ExecutionError(message, Failure.IMAGE)
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
+def _pair(variable: str) -> tuple[str, str]:
+    name, _, value = variable.partition("=")
     return name, value
 
 
-def _is_id(text: str) -> bool:
-    return _NUMBER.fullmatch(text) is not None and int(text) <= _LARGEST_ID
+def _is_id(number: str) -> bool:
+    return _NUMBER.fullmatch(number) is not None and int(number) <= _LARGEST_ID
 
 
 def _find(table: str, name: str, *, fields: int) -> list[str] | None:

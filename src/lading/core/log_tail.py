@@ -39,5 +39,6 @@ def _text_of(line: bytes) -> str:
     shown = ESCAPE.sub("", text.rstrip("\r").rpartition("\r")[2]).expandtabs().rstrip()
     cut = f"{shown[: _WIDEST - 1]}…" if len(shown) > _WIDEST else shown
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in cut
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in cut
     )

@@ -37,9 +37,9 @@ _REFERENCES: Final = {
 }
 
 
-def fill(text: str, values: Mapping[str, str]) -> str:
+def fill(template: str, values: Mapping[str, str]) -> str:
     """A text in which each placeholder of `values` is replaced; other braces stay."""
-    return PLACEHOLDER.sub(lambda match: _replaced(match, values), text)
+    return PLACEHOLDER.sub(lambda match: _replaced(match, values), template)
 
 
 def fill_command(command: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
@@ -135,9 +135,9 @@ def _variable(name: str, script: str, taken: Sequence[str]) -> str:
     return variable
 
 
-def _check_program(text: str, values: Mapping[str, str], program: str) -> None:
+def _check_program(template: str, values: Mapping[str, str], program: str) -> None:
     """Raises Invalid for a value that could change a program of another language."""
-    for match in PLACEHOLDER.finditer(text):
+    for match in PLACEHOLDER.finditer(template):
         value = values.get(match[1], "")
         harmless = _PLAIN if program.endswith("sed") else _HARMLESS
         if match[2] is None and not harmless.fullmatch(value):

@@ -45,19 +45,19 @@ def script(programs: Sequence[str]) -> str:
 def faults(programs: Sequence[str], report: str) -> tuple[str, ...]:
     """A remark for each program that does not start, by the report of the script."""
     pieces = _MARK.split(report)
-    found: dict[int, list[str]] = {}
-    for number, code, said in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
-        found.setdefault(int(number), []).append(_fault(int(code), said))
+    remarks: dict[int, list[str]] = {}
+    for number, code, output in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+        remarks.setdefault(int(number), []).append(_fault(int(code), output))
     return tuple(
-        f"{name}: does not start in the image: {found[number][0]}"
+        f"{name}: does not start in the image: {remarks[number][0]}"
         for number, name in enumerate(programs)
-        if found.get(number) and all(found[number])
+        if remarks.get(number) and all(remarks[number])
     )
 
 
-def _fault(code: int, said: str) -> str:
+def _fault(code: int, output: str) -> str:
     """What keeps a program from starting, or ""."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     missing = next((line for line in lines if _MISSING.search(line)), "")
     if missing:
         return missing[:_SHOWN]

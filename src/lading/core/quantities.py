@@ -46,15 +46,15 @@ def format_time(moment: datetime) -> str:
     return moment.isoformat(timespec="microseconds")[:-_ZONE] + "000Z"
 
 
-def parse_time(text: str) -> datetime:
+def parse_time(timestamp: str) -> datetime:
     """The time in a client's text, in UTC, to the microsecond.
 
     Lenient: clients send dates alone, spaces, offsets, and an offset followed by `Z`
     (docs/spec/api, section Filters). Raises ValueError when it is not a date.
     """
-    match = _LENIENT.fullmatch(text.strip())
+    match = _LENIENT.fullmatch(timestamp.strip())
     if match is None:
-        raise ValueError(f"not a timestamp: {text!r}")
+        raise ValueError(f"not a timestamp: {timestamp!r}")
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     moment = datetime(
         int(year),
@@ -82,26 +82,26 @@ def later(moment: str, seconds: float) -> str:
         return format_time(datetime.max.replace(tzinfo=UTC))
 
 
-def parse_size(text: str | int) -> int:
-    """Bytes of `text`: 1000, "64MiB", "2G". Raises Invalid."""
-    if isinstance(text, int):
-        return text
-    match = _SIZE.fullmatch(text.strip())
+def parse_size(amount: str | int) -> int:
+    """Bytes of `amount`: 1000, "64MiB", "2G". Raises Invalid."""
+    if isinstance(amount, int):
+        return amount
+    match = _SIZE.fullmatch(amount.strip())
     if match is None:
         raise Invalid(
-            f"not a size: {text!r}; write a number of bytes, or for example 512MiB or 2GB"
+            f"not a size: {amount!r}; write a number of bytes, or for example 512MiB or 2GB"
         )
     return int(float(match[1]) * _UNITS.get(match[2] or "", 1))
 
 
-def parse_duration(text: str | float) -> float:
-    """Seconds of `text`: 5, "10s", "336h", "1m30s", "14d". Raises Invalid."""
-    if isinstance(text, int | float):
-        return float(text)
-    match = _TIME.fullmatch(text.strip())
+def parse_duration(interval: str | float) -> float:
+    """Seconds of `interval`: 5, "10s", "336h", "1m30s", "14d". Raises Invalid."""
+    if isinstance(interval, int | float):
+        return float(interval)
+    match = _TIME.fullmatch(interval.strip())
     if match is None or not any(match.groups()):
-        raise Invalid(f"not a duration: {text!r}; write seconds, or for example 90s or 336h")
-    days, hours, minutes, seconds, millis = (float(part or 0) for part in match.groups())
+        raise Invalid(f"not a duration: {interval!r}; write seconds, or for example 90s or 336h")
+    days, hours, minutes, seconds, millis = (float(number or 0) for number in match.groups())
     return days * 86400 + hours * 3600 + minutes * 60 + seconds + millis / 1000
 
 
@@ -139,9 +139,9 @@ def show_bytes(escaped: str) -> str:
     return _FOREIGN_BYTE.sub(r"\\x\1", escaped)
 
 
-def shorten(text: str, limit: int = 60) -> str:
+def shorten(value: str, limit: int = 60) -> str:
     """At most `limit` characters; the end is cut off."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return value if len(value) <= limit else f"{value[: limit - 1]}…"
 
 
 def shorten_pair(before: str, after: str, limit: int) -> tuple[str, str]:

@@ -98,9 +98,9 @@ def status_text(status: RequestStatus, *, exit_code: int = 0, reason: str = "") 
     return f"{status}{code}{f' ({reason})' if reason else ''}"
 
 
-def parse_status(text: str) -> RequestStatus | None:
+def parse_status(name: str) -> RequestStatus | None:
     """The status with this name, or that of a state of the API; None for any other text."""
     try:
-        return _API_WORDS.get(text.capitalize()) or RequestStatus(text.lower())
+        return _API_WORDS.get(name.capitalize()) or RequestStatus(name.lower())
     except ValueError:
         return None

@@ -47,29 +47,29 @@ class Resources(msgspec.Struct, frozen=True):
     disk: int = 0
     gpus: int = 0
 
-    def __add__(self, other: Resources) -> Resources:
+    def __add__(self, amount: Resources) -> Resources:
         return Resources(
-            self.vcpus + other.vcpus,
-            self.ram + other.ram,
-            self.disk + other.disk,
-            self.gpus + other.gpus,
+            self.vcpus + amount.vcpus,
+            self.ram + amount.ram,
+            self.disk + amount.disk,
+            self.gpus + amount.gpus,
         )
 
-    def __sub__(self, other: Resources) -> Resources:
+    def __sub__(self, amount: Resources) -> Resources:
         return Resources(
-            self.vcpus - other.vcpus,
-            self.ram - other.ram,
-            self.disk - other.disk,
-            self.gpus - other.gpus,
+            self.vcpus - amount.vcpus,
+            self.ram - amount.ram,
+            self.disk - amount.disk,
+            self.gpus - amount.gpus,
         )
 
-    def least(self, other: Resources) -> Resources:
+    def least(self, amount: Resources) -> Resources:
         """The minimum of each component."""
         return Resources(
-            min(self.vcpus, other.vcpus),
-            min(self.ram, other.ram),
-            min(self.disk, other.disk),
-            min(self.gpus, other.gpus),
+            min(self.vcpus, amount.vcpus),
+            min(self.ram, amount.ram),
+            min(self.disk, amount.disk),
+            min(self.gpus, amount.gpus),
         )
 
     def fits(self, room: Resources) -> bool:
@@ -83,15 +83,15 @@ class Resources(msgspec.Struct, frozen=True):
             and all(mine <= max(0, left) for mine, left in wanted)
         )
 
-    def holds(self, one: Resources) -> int:
+    def holds(self, amount: Resources) -> int:
         """Number of times that another amount, of at least one virtual CPU, fits into this one."""
-        number = self.vcpus // one.vcpus
-        if number > 0 and one.ram > 0:
-            number = min(number, self.ram // one.ram)
-        if number > 0 and one.disk > 0:
-            number = min(number, self.disk // one.disk)
-        if number > 0 and one.gpus > 0:
-            number = min(number, self.gpus // one.gpus)
+        number = self.vcpus // amount.vcpus
+        if number > 0 and amount.ram > 0:
+            number = min(number, self.ram // amount.ram)
+        if number > 0 and amount.disk > 0:
+            number = min(number, self.disk // amount.disk)
+        if number > 0 and amount.gpus > 0:
+            number = min(number, self.gpus // amount.gpus)
         return max(0, number)
 
     def times(self, number: int) -> Resources:
@@ -100,13 +100,13 @@ class Resources(msgspec.Struct, frozen=True):
             self.vcpus * number, self.ram * number, self.disk * number, self.gpus * number
         )
 
-    def share_of(self, whole: Resources) -> float:
-        """The largest share of `whole` in any component that `whole` has."""
+    def share_of(self, base: Resources) -> float:
+        """The largest share of `base` in any component that `base` has."""
         pairs = (
-            (self.vcpus, whole.vcpus),
-            (self.ram, whole.ram),
-            (self.disk, whole.disk),
-            (self.gpus, whole.gpus),
+            (self.vcpus, base.vcpus),
+            (self.ram, base.ram),
+            (self.disk, base.disk),
+            (self.gpus, base.gpus),
         )
         return max((mine / all_ for mine, all_ in pairs if all_), default=0.0)
 
@@ -150,12 +150,12 @@ def need(runtime_constraints: Mapping[str, object]) -> Resources:
     )
 
 
-def gang_need(one: Resources, nodes: int, *, shares_vcpus: bool = False) -> Resources:
-    """Need on one machine of a gang of `nodes` containers that need `one` each; the disk counts
+def gang_need(each: Resources, nodes: int, *, shares_vcpus: bool = False) -> Resources:
+    """Need on one machine of a gang of `nodes` containers that need `each` each; the disk counts
     once: image, cache and output exist once. `shares_vcpus`: so do the VCPUs.
     """
-    whole = structs.replace(one.times(nodes), disk=one.disk)
-    return structs.replace(whole, vcpus=one.vcpus) if shares_vcpus else whole
+    whole = structs.replace(each.times(nodes), disk=each.disk)
+    return structs.replace(whole, vcpus=each.vcpus) if shares_vcpus else whole
 
 
 def rank_need(gang: Resources, nodes: int) -> Resources:
@@ -175,7 +175,7 @@ def scratch(
     """Bytes of disk that a container may fill: the larger of its tmp mounts and its image, plus the
     image, plus its block cache. `factor`: times the capacities of its tmp mounts.
     """
-    tmp = int(sum(_capacity(one) for one in mounts.values()) * factor)
+    tmp = int(sum(_capacity(mount) for mount in mounts.values()) * factor)
     image = image_size(container_image)
     cache = runtime_constraints.get("keep_cache_disk", 0)
     return max(tmp, image) + image + (cache if isinstance(cache, int) else 0)
@@ -219,10 +219,10 @@ def _capacity(mount: object) -> int:
     return 0
 
 
-def _room(span: object, given: object) -> int:
-    match span, given:
+def _room(span: object, granted: object) -> int:
+    match span, granted:
         case [int(), int(most)], int():
-            return max(0, most - given)
+            return max(0, most - granted)
     return 0
 
 
@@ -255,11 +255,11 @@ def read_prices(history: object) -> tuple[Price, ...]:
     return tuple(kept)
 
 
-def _read_price(one: object) -> Price:
-    given = one if isinstance(one, dict) else {}
+def _read_price(entry: object) -> Price:
+    given = entry if isinstance(entry, dict) else {}
     moment, amount = _moment(given.get("StartTime")), given.get("Price")
     if moment is None or not _is_amount(amount):
-        raise Invalid(f"price history: not a StartTime and a Price: {str(one)[:100]}")
+        raise Invalid(f"price history: not a StartTime and a Price: {str(entry)[:100]}")
     return Price(moment, float(amount))
 
 
@@ -288,14 +288,14 @@ def machine_share(instance: Mapping[str, object], *, vcpus: int, ram: int) -> fl
     return sum(shares) / len(shares) if shares else 1.0
 
 
-def _moment(text: object) -> datetime | None:
+def _moment(value: object) -> datetime | None:
     try:
-        return parse_time(text) if isinstance(text, str) else None
+        return parse_time(value) if isinstance(value, str) else None
     except ValueError:
         return None
 
 
 def _shares(pairs: Iterable[tuple[object, int]]) -> Iterable[float]:
-    for whole, part in pairs:
-        if isinstance(whole, int) and whole > 0:
-            yield min(1.0, part / whole)
+    for capacity, used in pairs:
+        if isinstance(capacity, int) and capacity > 0:
+            yield min(1.0, used / capacity)

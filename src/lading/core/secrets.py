@@ -39,11 +39,11 @@ def is_telling(name: str) -> bool:
     return _TELLING.search(name) is not None
 
 
-def parse_option(text: str) -> tuple[str, str | None, str | None]:
+def parse_option(option: str) -> tuple[str, str | None, str | None]:
     """Name, value and file of an option `NAME[=VALUE|@FILE]`; value and file may be None. Raises
     Invalid.
     """
-    match = _OPTION.fullmatch(text)
+    match = _OPTION.fullmatch(option)
     name = match[1] if match is not None else ""
     check_name(name)
     if match is None or (match[2] is None and match[3] is None):
@@ -113,7 +113,9 @@ def described(secret_mounts: Mapping[str, Json]) -> list[Json]:
 def needed_names(needed: Iterable[object]) -> list[str]:
     """The names of described secrets."""
     return [
-        str(one.get(VARIABLE) or one.get("target")) for one in needed if isinstance(one, Mapping)
+        str(secret.get(VARIABLE) or secret.get("target"))
+        for secret in needed
+        if isinstance(secret, Mapping)
     ]
 
 
@@ -123,20 +125,20 @@ def restored(needed: Iterable[object], contents: Mapping[str, str]) -> JsonObjec
     """
     mounts: JsonObject = {}
     missing = []
-    for one in needed:
-        if not isinstance(one, Mapping):
+    for secret in needed:
+        if not isinstance(secret, Mapping):
             continue
-        (name,) = needed_names([one])
+        (name,) = needed_names([secret])
         if name not in contents:
             missing.append(name)
             continue
-        variable: JsonObject = {VARIABLE: str(one[VARIABLE])} if one.get(VARIABLE) else {}
-        kind = str(one.get("kind"))
+        variable: JsonObject = {VARIABLE: str(secret[VARIABLE])} if secret.get(VARIABLE) else {}
+        kind = str(secret.get("kind"))
         content = _json(name, contents[name]) if kind == "json" else contents[name]
-        mounts[str(one["target"])] = {"kind": kind, "content": content, **variable}
+        mounts[str(secret["target"])] = {"kind": kind, "content": content, **variable}
     if missing:
         raise Invalid(
-            f"needs the secret {', '.join(one[:_SHOWN] for one in missing[:3])}"
+            f"needs the secret {', '.join(absent[:_SHOWN] for absent in missing[:3])}"
             f"{', ...' if missing[3:] else ''}, which no record has; "
             "give it again, as --secret NAME=@FILE"
         )

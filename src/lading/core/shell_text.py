@@ -62,60 +62,60 @@ class Quoting(StrEnum):
 
 def scripts(command: Sequence[str]) -> frozenset[int]:
     """Positions of the words that a shell of the command reads as a script: the one after `-c`."""
-    found = set()
+    positions = set()
     for position, word in enumerate(command):
         if word.rpartition("/")[2] in _SHELLS:
             script = _after_options(command, position + 1)
             if script is not None:
-                found.add(script)
-    return frozenset(found)
+                positions.add(script)
+    return frozenset(positions)
 
 
 def programs(command: Sequence[str]) -> dict[int, str]:
     """Positions of the words that another interpreter reads as a program, with its name."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for position, word in enumerate(command):
         name = word.rpartition("/")[2]
         for pattern, letters in _INTERPRETERS:
             if not pattern.fullmatch(name):
                 continue
-            for place in range(position + 1, len(command) - 1):
-                option = command[place]
+            for index in range(position + 1, len(command) - 1):
+                option = command[index]
                 if not option.startswith("-") or option == "--":
                     break
                 if not option.startswith("--") and option[-1] in letters:
-                    found[place + 1] = name
-    return found
+                    names[index + 1] = name
+    return names
 
 
 def filter_programs(command: Sequence[str]) -> dict[int, str]:
     """Positions of the words that awk or sed reads as a program, with its name."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for position, word in enumerate(command):
         name = word.rpartition("/")[2]
         for pattern, valued, texts in _FILTERS:
             if pattern.fullmatch(name):
-                found |= dict.fromkeys(_texts_of(command, position + 1, valued, texts), name)
-    return found
+                names |= dict.fromkeys(_texts_of(command, position + 1, valued, texts), name)
+    return names
 
 
 def _texts_of(
     command: Sequence[str], position: int, valued: frozenset[str], texts: frozenset[str]
 ) -> list[int]:
     """The positions of program texts after the name of a filter."""
-    given: list[int] = []
+    positions: list[int] = []
     while position < len(command) and command[position].startswith("-"):
         option = command[position]
         if option in texts:
-            given.append(position + 1)
+            positions.append(position + 1)
         elif option.startswith(("--expression=", "-e")):
-            given.append(position)
+            positions.append(position)
         position += 2 if option in texts or option in valued else 1
         if option == "--":
             break
-    if not given and position < len(command):
-        given.append(position)
-    return given
+    if not positions and position < len(command):
+        positions.append(position)
+    return positions
 
 
 def hands_on(script: str, quoting: Quoting) -> bool:

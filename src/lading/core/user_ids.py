@@ -43,13 +43,13 @@ class Extent(msgspec.Struct, frozen=True):
 
 def large(ids: Iterable[int]) -> frozenset[int]:
     """The large ones of some ids, at most `MOST_LARGE` + 1 of them."""
-    found: set[int] = set()
-    for one in ids:
-        if one >= PLAIN:
-            found.add(one)
-            if len(found) > MOST_LARGE:
+    large_ids: set[int] = set()
+    for number in ids:
+        if number >= PLAIN:
+            large_ids.add(number)
+            if len(large_ids) > MOST_LARGE:
                 break
-    return frozenset(found)
+    return frozenset(large_ids)
 
 
 def extents(first: int, ids: Collection[int] = ()) -> tuple[Extent, ...]:
@@ -64,17 +64,19 @@ def extents(first: int, ids: Collection[int] = ()) -> tuple[Extent, ...]:
             "Containers.UserNamespaces is never",
             Failure.IMAGE,
         )
-    singles = (Extent(one, first + PLAIN + n, 1) for n, one in enumerate(sorted(ids)))
+    singles = (Extent(large_id, first + PLAIN + n, 1) for n, large_id in enumerate(sorted(ids)))
     return (Extent(0, first, PLAIN), *singles)
 
 
-def subordinate(text: str, names: Collection[str], *, most: int = SIZE - 1) -> tuple[Extent, ...]:
+def subordinate(
+    content: str, names: Collection[str], *, most: int = SIZE - 1
+) -> tuple[Extent, ...]:
     """The map of the ids that an ordinary user may give to others, from 1 on inside: the ranges of
     a file subuid(5) or subgid(5) for these names of the user, at most `most` ids.
     """
     rows: list[Extent] = []
     inside = 1
-    for line in text.splitlines():
+    for line in content.splitlines():
         name, *numbers = line.strip().split(":")
         if name not in names or len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
             continue

@@ -69,42 +69,42 @@ def digest(value: object) -> str:
     ).hexdigest()
 
 
-def same(one: object, other: object) -> bool:
+def same(left: object, right: object) -> bool:
     """Whether two JSON values are equal, that is, have the same canonical text; true is not 1, and
     1 is not 1.0.
     """
-    if one is other:
+    if left is right:
         return True
-    if one is None or other is None:
+    if left is None or right is None:
         return False
     # A StrEnum has the text of its value. Encoding either value takes ten times as long.
-    if isinstance(one, str) and isinstance(other, str):
-        return one == other
-    if type(one) is not type(other):
+    if isinstance(left, str) and isinstance(right, str):
+        return left == right
+    if type(left) is not type(right):
         # Different Python types may have the same JSON text: int and IntEnum, tuple and list.
-        return canonical(one) == canonical(other)
-    return _same_of_type(one, other)
+        return canonical(left) == canonical(right)
+    return _same_of_type(left, right)
 
 
-def _same_of_type(one: object, other: object) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(
-            same(value, other[key]) for key, value in one.items()
+def _same_of_type(left: object, right: object) -> bool:
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(
+            same(value, right[key]) for key, value in left.items()
         )
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, float):
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, float):
         # By their texts -0.0 differs from 0.0, and nan equals nan.
-        return repr(one) == repr(other)
-    return one == other
+        return repr(left) == repr(right)
+    return left == right
 
 
-def same_or_empty(one: object, other: object) -> bool:
+def same_or_empty(left: object, right: object) -> bool:
     """Like `same`, but null, [] and {} are equal to each other.
 
     Source: docs/spec/api, section Container requests, writes in the wrong phase.
     """
-    return same(one, other) or (one in _EMPTY and other in _EMPTY)
+    return same(left, right) or (left in _EMPTY and right in _EMPTY)
 
 
 def is_too_deep(value: object) -> bool:
@@ -114,8 +114,8 @@ def is_too_deep(value: object) -> bool:
     for _ in range(MAX_DEPTH):
         level = [
             inner
-            for one in level
-            for inner in (one.values() if isinstance(one, dict) else one)
+            for nested in level
+            for inner in (nested.values() if isinstance(nested, dict) else nested)
             if isinstance(inner, dict | list)
         ]
     return bool(level)
@@ -174,9 +174,9 @@ def integer(value: object) -> int | None:
     return None
 
 
-def _parse(text: str) -> int | None:
+def _parse(digits: str) -> int | None:
     try:
-        return int(text)
+        return int(digits)
     # Python refuses texts of more than 4,300 digits.
     except ValueError:
         return None
@@ -221,10 +221,10 @@ def _differing_elements(
     shared = min(len(ours), len(theirs))
     for position in range(shared):
         yield from differing(f"{field}[{position}]", ours[position], theirs[position])
-    for position, one in enumerate(ours[shared:], shared):
-        yield FieldDifference(f"{field}[{position}]", one, None)
-    for position, one in enumerate(theirs[shared:], shared):
-        yield FieldDifference(f"{field}[{position}]", None, one)
+    for position, element in enumerate(ours[shared:], shared):
+        yield FieldDifference(f"{field}[{position}]", element, None)
+    for position, element in enumerate(theirs[shared:], shared):
+        yield FieldDifference(f"{field}[{position}]", None, element)
 
 
 def _veiled(difference: FieldDifference) -> FieldDifference:
@@ -246,9 +246,9 @@ def humanised(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
-def printable(text: str) -> str:
+def printable(value: str) -> str:
     """A client's text for an error message: on one line, at most 80 characters."""
-    shown = text if text.isprintable() else show_bytes(repr(text))
+    shown = value if value.isprintable() else show_bytes(repr(value))
     return shown if len(shown) <= 80 else f"{shown[:77]}..."
 
 
