@@ -474,7 +474,7 @@ class DispatchState:
         for uuid, status in statuses.items():
             record = queue.get(uuid)
             seen = now if record is None else max(record.seen, self.began(uuid))
-            found = wait_reasons.note_wait(self._at(uuid).waits, status, seen=seen, now=now)
+            found = wait_reasons.note_wait(self._at(uuid).waits, status, began=seen, now=now)
             if found:
                 self._change(uuid).waits = found
                 self._with_waits[uuid] = None

@@ -14,7 +14,7 @@ EARLY, LATE = "2026-01-01T00:00:00.000000000Z", "2026-01-02T00:00:00.000000000Z"
 
 
 def job(id: str, want: int, *, priority: int = 4_000_000_000, nice: int = 10_000) -> PendingJob:
-    return PendingJob(id=id, wanted=want, priority=priority, nice=nice)
+    return PendingJob(id=id, rank=want, priority=priority, nice=nice)
 
 
 def test_the_older_goes_first_among_equals_of_users() -> None:
@@ -77,10 +77,9 @@ def test_afterwards_all_are_in_order_and_stay(rows: list[tuple[int, int]], sprea
 def carried_out(jobs: list[PendingJob], changes: dict[str, int]) -> list[PendingJob]:
     nices = {one.id: changes.get(one.id, one.nice) for one in jobs}
     done = [
-        job(one.id, one.wanted, priority=one.best - nices[one.id], nice=nices[one.id])
-        for one in jobs
+        job(one.id, one.rank, priority=one.best - nices[one.id], nice=nices[one.id]) for one in jobs
     ]
-    return sorted(done, key=lambda one: (one.wanted, one.id), reverse=True)
+    return sorted(done, key=lambda one: (one.rank, one.id), reverse=True)
 
 
 @pytest.mark.parametrize("seed", range(3))

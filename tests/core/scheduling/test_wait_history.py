@@ -18,7 +18,7 @@ PREPARING = WaitStatus(Category.PREPARING, "Preparing to run on this machine.")
 def waits(*noted: tuple[float, WaitStatus], seen: float = 0.0) -> tuple[Wait, ...]:
     found: tuple[Wait, ...] = ()
     for now, status in noted:
-        found = note(found, status, seen=seen, now=now)
+        found = note(found, status, began=seen, now=now)
     return found
 
 

@@ -40,9 +40,9 @@ _WORKFLOWS_WAIT = (
 def prepared(workers: Iterable[FleetWorker]) -> dict[str, WaitStatus]:
     """Statuses of the containers that occupy workers."""
     return {
-        one.uuid: WaitStatus(Category.PREPARING, f"Preparing to run on {worker.id}.")
+        occupant.uuid: WaitStatus(Category.PREPARING, f"Preparing to run on {worker.id}.")
         for worker in workers
-        for one in (*worker.occupants, *worker.workflow_runners)
+        for occupant in (*worker.occupants, *worker.workflow_runners)
     }
 
 
@@ -53,29 +53,29 @@ def explain(snapshot: Snapshot) -> dict[str, WaitStatus]:
     decided = plan(snapshot)
     # At infinity they started after every head was queued, and count as having passed it.
     after = apply(snapshot, decided, now=float("inf"))
-    found = prepared(after.workers)
+    statuses = prepared(after.workers)
     reasons, position = _WaitReasons(after, decided.reservations), 0
     workflow_runners = {container.uuid for container in after.workflow_runners}
     for container in sorted((*after.queue, *after.workflow_runners), key=by_place):
-        if container.uuid in found:
+        if container.uuid in statuses:
             continue
         blocked = reasons.blocked(container)
         if container.uuid in snapshot.held:
-            found[container.uuid] = WaitStatus(Category.HELD, snapshot.held[container.uuid])
+            statuses[container.uuid] = WaitStatus(Category.HELD, snapshot.held[container.uuid])
         elif blocked is not None:
-            found[container.uuid] = blocked
+            statuses[container.uuid] = blocked
         elif snapshot.shortage:
-            found[container.uuid] = WaitStatus(
+            statuses[container.uuid] = WaitStatus(
                 Category.CAPACITY, f"Waiting: {snapshot.shortage}.", f"({snapshot.shortage})"
             )
         elif container.uuid in workflow_runners:
-            found[container.uuid] = WaitStatus(
+            statuses[container.uuid] = WaitStatus(
                 Category.CAPACITY, _WORKFLOWS_WAIT, "for another workflow to end"
             )
         else:
             position += 1
-            found[container.uuid] = reasons.waits(container, position=position)
-    return found
+            statuses[container.uuid] = reasons.waits(container, position=position)
+    return statuses
 
 
 def _blocked(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> WaitStatus | None:
@@ -96,7 +96,7 @@ def _blocked(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> W
             )
     if large_enough:
         return WaitStatus(Category.PARTITION, _misplaced(container, workers))
-    crowded = [one for one in workers if _is_crowded(one, container)]
+    crowded = [worker for worker in workers if _is_crowded(worker, container)]
     if crowded:
         sentence = (
             f"Waiting: it needs {container.need}; {crowded[0].id} has {crowded[0].capacity} while "
@@ -120,7 +120,7 @@ def _gpu_lacks(
     worker do.
     """
     lacks: dict[str, list[str]] = {}
-    for worker in sorted(workers, key=lambda one: one.id):
+    for worker in sorted(workers, key=lambda worker: worker.id):
         count = worker.capacity.gpus
         own = Gpu(stack=container.gpu.stack) if worker.gpu is None else worker.gpu
         # Of a worker whose kind is not known, and of a gang on one machine, the number counts.
@@ -169,7 +169,7 @@ def _whole(worker: FleetWorker) -> Resources:
 
 
 def _misplaced(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> str:
-    here = (
+    available = (
         ", ".join(sorted({name for worker in workers for name in worker.partitions}))
         or "no partition"
     )
@@ -177,7 +177,7 @@ def _misplaced(container: TrackedContainer, workers: tuple[FleetWorker, ...]) ->
     wanted = f"the partitions {names} only" if names else "no partition by name"
     return (
         f"Not for this dispatcher: it asks for {wanted}, "
-        f"and no worker that takes it then can hold it; the workers here are in {here}."
+        f"and no worker that takes it then can hold it; the workers here are in {available}."
     )
 
 
@@ -196,13 +196,15 @@ class _WaitReasons:
         # Equal workers differ by their names alone; the first name is reported.
         alike: dict[tuple[object, ...], tuple[FleetWorker, Resources]] = {}
         first: dict[str, str] = {}
-        for worker in sorted(after.workers, key=lambda one: one.id):
+        for worker in sorted(after.workers, key=lambda worker: worker.id):
             free = worker.free
             key = (worker.capacity, free, worker.partitions, worker.closed, worker.gpu)
             first[worker.id] = alike.setdefault(key, (worker, free))[0].id
         self._rooms = list(alike.values())
         # The first container for which one of several equal workers keeps room.
-        self._kept = {first[one.worker]: one.uuid for one in reversed(reservations)}
+        self._reserved_for = {
+            first[reservation.worker]: reservation.uuid for reservation in reversed(reservations)
+        }
 
     def blocked(self, container: TrackedContainer) -> WaitStatus | None:
         """Reason why no worker can ever hold the container, or None."""
@@ -239,24 +241,28 @@ class _WaitReasons:
         """A clause on the worker that lacks least, the cause of the wait, and, where a worker has
         room, the container for which it is kept.
         """
-        wanted = container.fit_key
-        if wanted not in self._fits:
-            rooms = [one for one in self._rooms if one[0].admits(container)]
+        fit_key = container.fit_key
+        if fit_key not in self._fits:
+            rooms = [room for room in self._rooms if room[0].admits(container)]
             nearest = _nearest(container.need, rooms)
             missing = (
                 f"it needs {container.need}; the nearest fit, {nearest.id}, "
                 f"has {nearest.free} free of {nearest.capacity}."
             )
-            kept = (self._kept.get(one.id, "") for one, free in rooms if container.need.fits(free))
-            self._fits[wanted] = missing, f"for {container.need}", next(filter(None, kept), "")
-        return self._fits[wanted]
+            kept = (
+                self._reserved_for.get(worker.id, "")
+                for worker, free in rooms
+                if container.need.fits(free)
+            )
+            self._fits[fit_key] = missing, f"for {container.need}", next(filter(None, kept), "")
+        return self._fits[fit_key]
 
 
 def _nearest(need: Resources, rooms: Sequence[tuple[FleetWorker, Resources]]) -> FleetWorker:
     """The worker that lacks the smallest share of its capacity to hold `need` in its room."""
 
-    def lacking(one: tuple[FleetWorker, Resources]) -> tuple[float, str]:
-        worker, room = one
+    def lacking(pair: tuple[FleetWorker, Resources]) -> tuple[float, str]:
+        worker, room = pair
         return (need - room).share_of(worker.capacity), worker.id
 
     return min(rooms, key=lacking)[0]

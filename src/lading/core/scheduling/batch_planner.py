@@ -87,23 +87,23 @@ def _placed(
     # Rooms only shrink: where one finds neither room nor a reservation, no later one that wants the
     # same, for as long or longer, does.
     hopeless: dict[FitKey, tuple[float, float]] = {}
-    kept = [room for room in rooms if room.has_head]
+    head_rooms = [room for room in rooms if room.has_head]
     for container in queue:
-        wanted = container.fit_key
-        if wanted in hopeless and all(
-            map(operator.ge, passing.run_bounds(container), hopeless[wanted])
+        fit_key = container.fit_key
+        if fit_key in hopeless and all(
+            map(operator.ge, passing.run_bounds(container), hopeless[fit_key])
         ):
             continue
-        if (room := _tightest(rooms, container) or _passable(kept, container)) is not None:
+        if (room := _tightest(rooms, container) or _passable(head_rooms, container)) is not None:
             room.take(container)
             starts.append(StartDecision(container.uuid, room.worker.id))
         elif len(reservations) < most and (room := _reservable(rooms, container)) is not None:
             if not room.has_head:
-                kept.append(room)
+                head_rooms.append(room)
             room.reserve(container)
             reservations.append(Reservation(container.uuid, room.worker.id))
         else:
-            hopeless[wanted] = passing.run_bounds(container)
+            hopeless[fit_key] = passing.run_bounds(container)
         if not _any_open(rooms) or len(starts) == slots:
             break
     return starts, reservations
@@ -133,21 +133,23 @@ def apply(snapshot: Snapshot, decided: DispatchPlan, *, now: float) -> Snapshot:
     apart = {container.uuid for container in snapshot.workflow_runners}
     placed: dict[str, list[Occupant]] = {worker.id: [] for worker in snapshot.workers}
     for start in decided.starts:
-        one = waiting[start.uuid]
+        launched = waiting[start.uuid]
         placed[start.worker].append(
             Occupant(
-                uuid=one.uuid,
-                need=one.need + start.extra,
+                uuid=launched.uuid,
+                need=launched.need + start.extra,
                 started=now,
-                ends=expected_times.expected_end(one, began=snapshot.now, now=snapshot.now),
-                place=one.place,
+                ends=expected_times.expected_end(launched, began=snapshot.now, now=snapshot.now),
+                place=launched.place,
             )
         )
     started = {start.uuid for start in decided.starts}
 
     def with_placed(worker: FleetWorker) -> FleetWorker:
-        workflow_runners = tuple(one for one in placed[worker.id] if one.uuid in apart)
-        others = tuple(one for one in placed[worker.id] if one.uuid not in apart)
+        workflow_runners = tuple(
+            occupant for occupant in placed[worker.id] if occupant.uuid in apart
+        )
+        others = tuple(occupant for occupant in placed[worker.id] if occupant.uuid not in apart)
         return replace(
             worker,
             occupants=worker.occupants + others,
@@ -171,11 +173,11 @@ def keep(snapshot: Snapshot, decided: DispatchPlan) -> dict[str, KeptRoom]:
     counts from then on, also while no worker has any room.
     """
     started = {start.uuid for start in decided.starts}
-    waiting = {one.uuid for one in snapshot.queue} - started
+    waiting = {container.uuid for container in snapshot.queue} - started
     found = {uuid: room for uuid, room in snapshot.kept.items() if uuid in waiting}
-    for one in decided.reservations:
-        since = found[one.uuid].since if one.uuid in found else snapshot.now
-        found[one.uuid] = KeptRoom(one.worker, since)
+    for reservation in decided.reservations:
+        since = found[reservation.uuid].since if reservation.uuid in found else snapshot.now
+        found[reservation.uuid] = KeptRoom(reservation.worker, since)
     return found
 
 
@@ -194,21 +196,31 @@ class _WorkerRoom:
         self._occupants = list(worker.occupants)
         self._head: passing.Head | None = None
         self._outlook: passing.Outlook | None = None
-        if any(one.asks for one in worker.occupants):
+        if any(occupant.asks for occupant in worker.occupants):
             self._take_out_blocked()
 
     def _take_out_blocked(self) -> None:
         """Do not count the occupants that ask for room which they cannot have yet: the first of
         them is the head.
         """
-        asking = {one.uuid: one.place or (0, "", one.uuid) for one in self._occupants if one.asks}
+        asking = {
+            occupant.uuid: occupant.place or (0, "", occupant.uuid)
+            for occupant in self._occupants
+            if occupant.asks
+        }
         limit, now = self._snapshot.passing, self._snapshot.now
         let_in = passing.admitted(self.worker, asking, now=now, limit=limit)
-        blocked = [one for one in self._occupants if one.asks and one.uuid not in let_in]
-        self._occupants = [one for one in self._occupants if one not in blocked]
-        self._free = self.worker.capacity - total(one.need for one in self._occupants)
+        blocked = [
+            occupant
+            for occupant in self._occupants
+            if occupant.asks and occupant.uuid not in let_in
+        ]
+        self._occupants = [occupant for occupant in self._occupants if occupant not in blocked]
+        self._free = self.worker.capacity - total(occupant.need for occupant in self._occupants)
         if blocked:
-            self._head = passing.Head.asking(min(blocked, key=lambda one: asking[one.uuid]))
+            self._head = passing.Head.asking(
+                min(blocked, key=lambda occupant: asking[occupant.uuid])
+            )
 
     @property
     def has_head(self) -> bool:
@@ -296,10 +308,14 @@ class _WorkerRoom:
 
     def _passed(self, container: TrackedContainer) -> Resources:
         # Containers that this plan has placed so far go before it.
-        return total(one.need for one in self.worker.occupants if one.passed(container))
+        return total(
+            occupant.need for occupant in self.worker.occupants if occupant.passed(container)
+        )
 
     def _occupants_before(self, container: TrackedContainer) -> Iterable[Resources]:
-        return (one.need for one in self.worker.occupants if one.started < container.seen)
+        return (
+            occupant.need for occupant in self.worker.occupants if occupant.started < container.seen
+        )
 
 
 def _workflow_starts(snapshot: Snapshot) -> tuple[StartDecision, ...]:
@@ -308,23 +324,29 @@ def _workflow_starts(snapshot: Snapshot) -> tuple[StartDecision, ...]:
     """
     taken = snapshot.present | snapshot.held.keys()
     used = {
-        worker.id: total(one.need for one in worker.workflow_runners).ram
+        worker.id: total(occupant.need for occupant in worker.workflow_runners).ram
         for worker in snapshot.workers
     }
-    there = sum(len(worker.workflow_runners) for worker in snapshot.workers)
+    running = sum(len(worker.workflow_runners) for worker in snapshot.workers)
     most = (
         # At least one workflow runs, even beyond the quota: otherwise none could ever end.
         max(1, int(snapshot.quota * _WORKFLOW_SHARE))
         if snapshot.quota
-        else there + len(snapshot.workflow_runners)
+        else running + len(snapshot.workflow_runners)
     )
     starts: list[StartDecision] = []
     for container in sorted(snapshot.workflow_runners, key=by_place):
-        if container.uuid in taken or there + len(starts) >= most:
+        if container.uuid in taken or running + len(starts) >= most:
             continue
-        able = [one for one in snapshot.workers if _has_room(one, container, used=used[one.id])]
+        able = [
+            worker
+            for worker in snapshot.workers
+            if _has_room(worker, container, used=used[worker.id])
+        ]
         if able:
-            worker = min(able, key=lambda one: (used[one.id] / one.capacity.ram, one.id))
+            worker = min(
+                able, key=lambda worker: (used[worker.id] / worker.capacity.ram, worker.id)
+            )
             used[worker.id] += container.need.ram
             starts.append(StartDecision(container.uuid, worker.id))
     return tuple(starts)

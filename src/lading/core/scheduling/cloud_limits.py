@@ -88,18 +88,19 @@ class Limits:
             return ""
         # The sentence of the quota itself, when not even one more may be created; else this gang is
         # too large for what is left.
-        said = self.over_quota(machines, now=now)
+        sentence = self.over_quota(machines, now=now)
         most = (
             f"there may be {self.most} (MaxInstances)"
             if self.most
             else "the cloud account has a quota"
         )
-        return said or f"{more} more are needed at once, there are {machines}, and {most}"
+        return sentence or f"{more} more are needed at once, there are {machines}, and {most}"
 
-    def left(self, machines: int, wanted: int, *, now: float) -> int:
+    def left(self, machines: int, requested: int, *, now: float) -> int:
         """Number of further VMs that may be created, of the wanted number."""
         return next(
-            (more for more in range(wanted) if self.over_quota(machines + more, now=now)), wanted
+            (more for more in range(requested) if self.over_quota(machines + more, now=now)),
+            requested,
         )
 
     def slowed(self, *, now: float) -> str:
@@ -234,8 +235,8 @@ class CloudRules:
     workflow_fraction: float = 0.5
     most_containers: int = 0
     extra_ram: int = 0
-    group: Callable[[InstanceType], str] = lambda one: (
-        f"{one.provider_type}{'-spot' if one.preemptible else ''}"
+    group: Callable[[InstanceType], str] = lambda kind: (
+        f"{kind.provider_type}{'-spot' if kind.preemptible else ''}"
     )
 
     def eligible(self, shape: ContainerShape) -> tuple[InstanceType, ...]:
@@ -322,16 +323,16 @@ class CloudQueue:
         del self.where[uuid]
         self.images.pop(uuid, None)
 
-    def promise(self, shape: ContainerShape, place: Place) -> None:
+    def promise(self, shape: ContainerShape, position: Place) -> None:
         """Note that a container was promised a room; the caller removes its place from the waiting
         ones.
         """
-        insort(self.promised.setdefault(shape, []), place)
+        insort(self.promised.setdefault(shape, []), position)
 
-    def break_promise(self, shape: ContainerShape, place: Place) -> None:
+    def break_promise(self, shape: ContainerShape, position: Place) -> None:
         """Put a container whose promise is broken back among the waiting ones."""
-        _take_out(self.promised, shape, place)
-        insort(self.waiting.setdefault(shape, []), place)
+        _take_out(self.promised, shape, position)
+        insort(self.waiting.setdefault(shape, []), position)
 
     def count_promised_workflows(self) -> int:
         """Number of containers that run workflows and were promised a room."""
@@ -356,6 +357,6 @@ class CloudQueue:
             self.images[container.uuid] = container.image
 
 
-def _take_out(table: _Places, shape: ContainerShape, place: Place) -> None:
+def _take_out(table: _Places, shape: ContainerShape, position: Place) -> None:
     places = table[shape]
-    del places[bisect_left(places, place)]
+    del places[bisect_left(places, position)]

@@ -71,7 +71,7 @@ class Planner:
 
     def __init__(self, rules: CloudRules, *, prefix: str = "vm-") -> None:
         self.rules = rules
-        self._types = {one.name: one for one in rules.types}
+        self._types = {kind.name: kind for kind in rules.types}
         self._prefix = prefix
         self._last = 0
         self._queue = CloudQueue()
@@ -119,7 +119,7 @@ class Planner:
     def guarded(self) -> tuple[str, str] | None:
         """The container that a room is kept for, and the room, of several the first by name."""
         table = self._table
-        return (table.kept_for, min(table.kept, default="")) if table.kept_for else None
+        return (table.kept_for, min(table.kept_ids, default="")) if table.kept_for else None
 
     def count_workflows(self, running: int) -> None:
         """Set the number of running containers that run workflows."""
@@ -127,30 +127,30 @@ class Planner:
 
     def follow(self, waiting: Iterable[TrackedContainer]) -> None:
         """Set the waiting containers; takes time by the number of changes."""
-        wanted = {one.uuid: one for one in waiting}
-        for uuid in [one for one in self._queue.where if one not in wanted]:
+        followed = {container.uuid: container for container in waiting}
+        for uuid in [uuid for uuid in self._queue.where if uuid not in followed]:
             self.remove(uuid)
-        for uuid, one in wanted.items():
+        for uuid, container in followed.items():
             before = self._followed.get(uuid)
-            if uuid not in self._queue.where or (before is not one and before != one):
-                self.add(one, self.shape_of(one))
-        self._followed = wanted
+            if uuid not in self._queue.where or (before is not container and before != container):
+                self.add(container, self.shape_of(container))
+        self._followed = followed
 
     def shape_of(self, container: TrackedContainer) -> ContainerShape:
         """Shape by which a container is planned: a gang whole where a type can hold it, else by its
         ranks.
         """
         extra_ram = self.rules.extra_ram
-        whole = ContainerShape(
+        shape = ContainerShape(
             need=on_machine(container.need, extra_ram=extra_ram),
             preemptible=container.preemptible,
             gpu=container.gpu,
             runs_workflow=container.runs_workflow,
         )
-        if container.nodes == 1 or self.eligible(whole):
-            return whole
+        if container.nodes == 1 or self.eligible(shape):
+            return shape
         each = on_machine(container.each, extra_ram=extra_ram)
-        return structs.replace(whole, need=each, nodes=container.nodes)
+        return structs.replace(shape, need=each, nodes=container.nodes)
 
     def add(self, container: TrackedContainer, shape: ContainerShape) -> None:
         """Add or change a container that waits."""
@@ -197,15 +197,17 @@ class Planner:
     def decide(self, limits: Limits, *, now: float, left: int | None = None) -> CloudPlan:
         """Decide. At most `left` containers are started or promised a room; None is any number."""
         share = max(1, int(limits.most * self.rules.workflow_fraction)) if limits.most else ANY
-        one = PlanningPass(limits, now, share if self.rules.workflow_fraction > 0 else ANY, left)
-        self._run(one)
+        planning_pass = PlanningPass(
+            limits, now, share if self.rules.workflow_fraction > 0 else ANY, left
+        )
+        self._run(planning_pass)
         passes = 1
-        while one.freed and passes < _MOST_PASSES:
-            self._run(one)
+        while planning_pass.freed and passes < _MOST_PASSES:
+            self._run(planning_pass)
             passes += 1
         return CloudPlan(
-            starts=tuple(one.starts),
-            creates=tuple(one.creates),
+            starts=tuple(planning_pass.starts),
+            creates=tuple(planning_pass.creates),
             kept=tuple(self._kept()),
             retire=tuple(self._useless()) if self._lets_go(limits) else (),
             unneeded=tuple(
@@ -213,16 +215,16 @@ class Planner:
             ),
         )
 
-    def _run(self, one: PlanningPass) -> None:
-        kept = self._table.kept_for, self._table.kept
-        one.guarded, one.places, one.freed = False, 0, False
+    def _run(self, planning_pass: PlanningPass) -> None:
+        kept_before = self._table.kept_for, self._table.kept_ids
+        planning_pass.guarded, planning_pass.places, planning_pass.freed = False, 0, False
         self._blocked.clear()
         heap = self._queue.heads()
         heapify(heap)
         while heap:
             place, number, shape, promised = heap[0]
             places = (self._queue.promised if promised else self._queue.waiting)[shape]
-            settled = self._settle(one, shape, place, promised=promised)
+            settled = self._settle(planning_pass, shape, place, promised=promised)
             # Containers that were promised a room in this pass may stand before it.
             index = bisect_left(places, place)
             if settled:
@@ -237,33 +239,35 @@ class Planner:
                 heapreplace(heap, (places[index], number, shape, promised))
             else:
                 heappop(heap)
-        if not one.guarded:
+        if not planning_pass.guarded:
             self._table.stop_keeping()
         # A container that was passed over may want the room that is not kept any more.
-        is_same = kept == (self._table.kept_for, self._table.kept)
-        one.freed = one.freed or (bool(kept[0]) and not is_same)
+        is_same = kept_before == (self._table.kept_for, self._table.kept_ids)
+        planning_pass.freed = planning_pass.freed or (bool(kept_before[0]) and not is_same)
 
     def _settle(
-        self, one: PlanningPass, shape: ContainerShape, place: Place, *, promised: bool
+        self, planning_pass: PlanningPass, shape: ContainerShape, position: Place, *, promised: bool
     ) -> bool:
         """Place the first of a shape; False when none of it can be placed. The caller removes it
         from the queue.
         """
         if promised:
-            return self._start(one, shape, place)
-        if (refusal := self._refusal(one, shape)) is not None:
+            return self._start(planning_pass, shape, position)
+        if (refusal := self._refusal(planning_pass, shape)) is not None:
             self._blocked[shape] = refusal
             return False
         placed = (
-            self._start(one, shape, place)
-            or self._await(shape, place)
-            or self._create(one, shape, place)
+            self._start(planning_pass, shape, position)
+            or self._await(shape, position)
+            or self._create(planning_pass, shape, position)
         )
-        if one.left is not None:
-            one.left -= placed
+        if planning_pass.left is not None:
+            planning_pass.left -= placed
         return placed
 
-    def _refusal(self, one: PlanningPass, shape: ContainerShape) -> tuple[BlockReason, str] | None:
+    def _refusal(
+        self, planning_pass: PlanningPass, shape: ContainerShape
+    ) -> tuple[BlockReason, str] | None:
         """Reason why no container of a shape can be placed now in any room, or None."""
         if not self.eligible(shape):
             return (BlockReason.NO_TYPE, "")
@@ -271,30 +275,30 @@ class Planner:
         fewest = min(
             (machines(shape, kind, most_containers=self._places()) for kind in kinds), default=1
         )
-        if one.limits.most and fewest > one.limits.most:
+        if planning_pass.limits.most and fewest > planning_pass.limits.most:
             return (BlockReason.TOO_MANY, f"{fewest}")
-        if shape.runs_workflow and self._workflows >= one.most_workflows:
-            return (BlockReason.WORKFLOWS, f"{one.most_workflows}")
-        if one.left is not None and one.left <= 0:
+        if shape.runs_workflow and self._workflows >= planning_pass.most_workflows:
+            return (BlockReason.WORKFLOWS, f"{planning_pass.most_workflows}")
+        if planning_pass.left is not None and planning_pass.left <= 0:
             return (BlockReason.BUSY, "")
         return None
 
-    def _start(self, one: PlanningPass, shape: ContainerShape, place: Place) -> bool:
-        uuid = place[2]
+    def _start(self, planning_pass: PlanningPass, shape: ContainerShape, position: Place) -> bool:
+        uuid = position[2]
         if shape.nodes > 1:
-            return self._start_gang(one, shape, uuid)
+            return self._start_gang(planning_pass, shape, uuid)
         room = self._kept_for(uuid, shape.need) or self._table.tightest_ready(
             self.eligible(shape), shape.need, image=self._queue.images.get(uuid, "")
         )
         if room is None:
             return False
         # It starts elsewhere than promised: another pass gives others the room that it leaves.
-        self._start_in(one, shape, uuid, (room.id,), leaves=uuid in self._table.promised)
+        self._start_in(planning_pass, shape, uuid, (room.id,), leaves=uuid in self._table.promised)
         return True
 
     def _start_in(
         self,
-        one: PlanningPass,
+        planning_pass: PlanningPass,
         shape: ContainerShape,
         uuid: str,
         rooms: tuple[str, ...],
@@ -306,59 +310,63 @@ class Planner:
         """
         self._table.stop_keeping(uuid)
         # A start in a room that is kept can make another one nearer to free.
-        one.freed = one.freed or leaves or not self._table.kept.isdisjoint(rooms)
+        planning_pass.freed = (
+            planning_pass.freed or leaves or not self._table.kept_ids.isdisjoint(rooms)
+        )
         if uuid in self._table.promised:
             self._break_promise(uuid)
         self._queue.start(uuid)
         self._workflows += shape.runs_workflow
         # Counted at once, so that the next container of this pass is not given the same room.
         self._table.start(rooms, shape)
-        one.starts.append(StartDecision(uuid, rooms[0], others=rooms[1:]))
+        planning_pass.starts.append(StartDecision(uuid, rooms[0], others=rooms[1:]))
 
-    def _await(self, shape: ContainerShape, place: Place) -> bool:
+    def _await(self, shape: ContainerShape, position: Place) -> bool:
         """Promise a room that is not ready; a gang is also promised ready ones."""
         if shape.nodes > 1:
-            rooms = self._rooms_for_gang(shape, place[2])
-            return len(rooms) == shape.nodes and self._promise(shape, place, rooms)
+            rooms = self._rooms_for_gang(shape, position[2])
+            return len(rooms) == shape.nodes and self._promise(shape, position, rooms)
         id = self._table.tightest_coming(self.eligible(shape), shape.need)
-        return id is not None and self._promise(shape, place, (id,))
+        return id is not None and self._promise(shape, position, (id,))
 
-    def _promise(self, shape: ContainerShape, place: Place, rooms: tuple[str, ...]) -> bool:
-        self._table.stop_keeping(place[2])
-        self._table.promise(place[2], shape, rooms)
+    def _promise(self, shape: ContainerShape, position: Place, rooms: tuple[str, ...]) -> bool:
+        self._table.stop_keeping(position[2])
+        self._table.promise(position[2], shape, rooms)
         self._workflows += shape.runs_workflow
-        self._queue.promise(shape, place)
+        self._queue.promise(shape, position)
         return True
 
-    def _create(self, one: PlanningPass, shape: ContainerShape, place: Place) -> bool:
+    def _create(self, planning_pass: PlanningPass, shape: ContainerShape, position: Place) -> bool:
         """Ask for a VM and promise it."""
         if shape.nodes > 1:
-            return self._create_for_gang(one, shape, place)
-        why = one.limits.over_quota(len(self.rooms) + one.places, now=one.now)
+            return self._create_for_gang(planning_pass, shape, position)
+        why = planning_pass.limits.over_quota(
+            len(self.rooms) + planning_pass.places, now=planning_pass.now
+        )
         if why:
             self._blocked[shape] = (BlockReason.QUOTA, why)
-            if not one.guarded:
-                self._keep_room(place[2], shape)
-                one.guarded = True
+            if not planning_pass.guarded:
+                self._keep_room(position[2], shape)
+                planning_pass.guarded = True
             return False
-        why = one.limits.slowed(now=one.now)
+        why = planning_pass.limits.slowed(now=planning_pass.now)
         if why:
             self._blocked[shape] = (BlockReason.RATE, why)
             return False
-        for kind in one.limits.ordered(self.eligible(shape), now=one.now):
-            why = one.limits.lacks(self.rules.group(kind), now=one.now)
+        for kind in planning_pass.limits.ordered(self.eligible(shape), now=planning_pass.now):
+            why = planning_pass.limits.lacks(self.rules.group(kind), now=planning_pass.now)
             if not why:
-                return self._promise(shape, place, (self._ask_for(one, kind),))
+                return self._promise(shape, position, (self._ask_for(planning_pass, kind),))
         self._blocked[shape] = (BlockReason.CAPACITY, why)
         return False
 
-    def _ask_for(self, one: PlanningPass, kind: InstanceType) -> str:
+    def _ask_for(self, planning_pass: PlanningPass, kind: InstanceType) -> str:
         self._last += 1
         room = InstanceRoom(
             f"{self._prefix}{self._last}", kind.name, kind.resources, places=self._places()
         )
         self._table.put(room)
-        one.creates.append((room.id, kind.name))
+        planning_pass.creates.append((room.id, kind.name))
         return room.id
 
     def _places(self) -> int:
@@ -384,67 +392,75 @@ class Planner:
             and (room.ready or not ready)
             and (room.id in mine or not self._is_kept_from(uuid, room.id))
         )
-        ranking = {kind.name: place for place, kind in enumerate(self.eligible(shape))}
+        ranking = {kind.name: rank for rank, kind in enumerate(self.eligible(shape))}
         return lay_out(shape, rooms, ranking, image=self._queue.images.get(uuid, ""))
 
     def _is_kept_from(self, uuid: str, id: str) -> bool:
-        return id in self._table.kept and self._is_behind_kept(uuid)
+        return id in self._table.kept_ids and self._is_behind_kept(uuid)
 
     def _is_behind_kept(self, uuid: str) -> bool:
         """Whether a container stands behind the one that rooms are kept for."""
         return self._queue.where[uuid][1] > self._queue.where[self._table.kept_for][1]
 
-    def _start_gang(self, one: PlanningPass, shape: ContainerShape, uuid: str) -> bool:
+    def _start_gang(self, planning_pass: PlanningPass, shape: ContainerShape, uuid: str) -> bool:
         rooms = self._rooms_for_gang(shape, uuid, ready=True)
         if len(rooms) < shape.nodes:
             return False
         promised = self._table.promised_rooms(uuid)
-        self._start_in(one, shape, uuid, rooms, leaves=promised not in ((), rooms))
+        self._start_in(planning_pass, shape, uuid, rooms, leaves=promised not in ((), rooms))
         return True
 
-    def _create_for_gang(self, one: PlanningPass, shape: ContainerShape, place: Place) -> bool:
+    def _create_for_gang(
+        self, planning_pass: PlanningPass, shape: ContainerShape, position: Place
+    ) -> bool:
         """Ask for the VMs that are lacking, all or none of them."""
-        rooms = self._rooms_for_gang(shape, place[2])
-        there, lacking, scarce = len(self.rooms) + one.places, list[tuple[InstanceType, str]](), ""
-        for kind in one.limits.ordered(self.eligible(shape), now=one.now):
-            lacks = one.limits.lacks(self.rules.group(kind), now=one.now)
+        rooms = self._rooms_for_gang(shape, position[2])
+        present, lacking, scarce = (
+            len(self.rooms) + planning_pass.places,
+            list[tuple[InstanceType, str]](),
+            "",
+        )
+        for kind in planning_pass.limits.ordered(self.eligible(shape), now=planning_pass.now):
+            lacks = planning_pass.limits.lacks(self.rules.group(kind), now=planning_pass.now)
             if lacks:
                 scarce = lacks
                 continue
-            rest = structs.replace(shape, nodes=shape.nodes - len(rooms))
-            more = machines(rest, kind, most_containers=self._places())
-            too_many = one.limits.too_many(there, more, now=one.now)
+            remaining = structs.replace(shape, nodes=shape.nodes - len(rooms))
+            more = machines(remaining, kind, most_containers=self._places())
+            too_many = planning_pass.limits.too_many(present, more, now=planning_pass.now)
             if too_many:
                 lacking.append((kind, too_many))
                 continue
-            slowed = one.limits.slowed(now=one.now)
+            slowed = planning_pass.limits.slowed(now=planning_pass.now)
             if slowed:
                 self._blocked[shape] = (BlockReason.RATE, slowed)
                 return False
             for _ in range(more):
-                self._ask_for(one, kind)
-            return self._promise(shape, place, self._rooms_for_gang(shape, place[2]))
+                self._ask_for(planning_pass, kind)
+            return self._promise(shape, position, self._rooms_for_gang(shape, position[2]))
         # Rooms are kept for the quota alone: a VM that leaves makes place for one of the gang,
         # which helps nobody where the cloud has none to give.
-        if lacking and not one.guarded:
-            one.guarded = self._keep_rooms(one, place[2], shape, lacking[0][0])
+        if lacking and not planning_pass.guarded:
+            planning_pass.guarded = self._keep_rooms(
+                planning_pass, position[2], shape, lacking[0][0]
+            )
         self._blocked[shape] = (
             (BlockReason.QUOTA, lacking[0][1]) if lacking else (BlockReason.CAPACITY, scarce)
         )
         return False
 
     def _keep_rooms(
-        self, one: PlanningPass, uuid: str, shape: ContainerShape, kind: InstanceType
+        self, planning_pass: PlanningPass, uuid: str, shape: ContainerShape, kind: InstanceType
     ) -> bool:
         """Keep the rooms that a gang needs; False if even all of them are not enough."""
-        free = one.limits.left(len(self.rooms), shape.nodes, now=one.now)
+        free = planning_pass.limits.left(len(self.rooms), shape.nodes, now=planning_pass.now)
         types = {able.name: able for able in self.eligible(shape)}
         each = min(kind.resources.holds(shape.need), self._places())
         kept = keep(shape, self.rooms.values(), types, most=self._places(), each=each, free=free)
         if kept is None:
             return False
         self._table.keep(uuid, kept.rooms)
-        one.places = kept.places
+        planning_pass.places = kept.places
         return True
 
     def _kept(self) -> Iterator[tuple[str, str]]:
@@ -466,7 +482,7 @@ class Planner:
         """Whether a gang that waits for the quota needs this room itself, and not only its
         place.
         """
-        if room.id not in self._table.kept:
+        if room.id not in self._table.kept_ids:
             return False
         shape, _ = self._queue.where[self._table.kept_for]
         return shape.nodes > 1 and any(kind.name == room.type for kind in self.eligible(shape))
@@ -474,7 +490,7 @@ class Planner:
     # Keeping a room for the head.
 
     def _kept_for(self, uuid: str, need: Resources) -> InstanceRoom | None:
-        if not self._table.kept or self._is_behind_kept(uuid):
+        if not self._table.kept_ids or self._is_behind_kept(uuid):
             return None
         names = {kind.name for kind in self.eligible(self._queue.where[uuid][0])}
         rooms = (room for room in self._table.kept_rooms() if room.ready and room.type in names)

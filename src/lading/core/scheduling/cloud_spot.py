@@ -51,14 +51,14 @@ Reclaims: TypeAlias = Mapping[tuple[str, str], Ban]
 def reclaimed(reclaims: Reclaims, type_: str, zone: str, *, now: float) -> Reclaims:
     """The pauses after the loss of a VM."""
     # A pause that is over for as long as it was has no effect on the next one.
-    kept = {key: ban for key, ban in reclaims.items() if now < ban.until + ban.length}
-    past = kept.get((type_, zone))
+    active = {key: ban for key, ban in reclaims.items() if now < ban.until + ban.length}
+    past = active.get((type_, zone))
     length = AVOIDED_SHORTEST
     if past is not None:
         is_wave = now < past.until - past.length + WAVE
         length = past.length if is_wave else min(past.length * 2, AVOIDED_LONGEST)
     why = f"{type_} was taken away{f' in {zone}' if zone else ''}"
-    return {**kept, (type_, zone): Ban(now + length, length, why)}
+    return {**active, (type_, zone): Ban(now + length, length, why)}
 
 
 def avoided_zones(reclaims: Reclaims, type_: str, *, now: float) -> frozenset[str]:
@@ -72,13 +72,13 @@ def avoided_types(reclaims: Reclaims, zones: Collection[str], *, now: float) -> 
     """The types that are avoided in each of the driver's zones, with the pause that ends first.
     Without names of zones one loss is enough.
     """
-    found: dict[str, Ban] = {}
+    avoided: dict[str, Ban] = {}
     for type_ in dict.fromkeys(name for name, _ in reclaims):
         there = avoided_zones(reclaims, type_, now=now)
         if there and there.issuperset(zones):
             bans = (reclaims[type_, zone] for zone in there if zone in zones or not zones)
-            found[type_] = min(bans, key=lambda ban: ban.until)
-    return found
+            avoided[type_] = min(bans, key=lambda ban: ban.until)
+    return avoided
 
 
 def is_deadline_near(container: TrackedContainer, *, now: float) -> bool:
@@ -130,7 +130,7 @@ def offers(
     need: Resources, gpu: Gpu, types: Collection[InstanceType], *, seconds: float, extra_ram: int
 ) -> tuple[Offer, ...]:
     """The cheapest preemptible and the cheapest ordinary type for a run, as far as there are."""
-    found = []
+    choices = []
     for preemptible in (True, False):
         shape = ContainerShape(
             need=on_machine(need, extra_ram=extra_ram), preemptible=preemptible, gpu=gpu
@@ -138,8 +138,8 @@ def offers(
         for kind in eligible(shape, types)[:1]:
             whole = {"VCPUs": kind.resources.vcpus, "RAM": kind.resources.ram}
             share = machine_share(whole, vcpus=need.vcpus, ram=need.ram)
-            found.append(Offer(kind, kind.price * share * seconds / 3600))
-    return tuple(found)
+            choices.append(Offer(kind, kind.price * share * seconds / 3600))
+    return tuple(choices)
 
 
 def offer_sentence(offer: Offer, finish: str, *, later_finish: str = "") -> str:

@@ -92,7 +92,7 @@ def program(command: Sequence[str]) -> str:
     name = command[0].rpartition("/")[2]
     if name not in _INTERPRETERS:
         return name
-    script = next((one for one in command[1:] if not one.startswith("-")), "")
+    script = next((argument for argument in command[1:] if not argument.startswith("-")), "")
     return f"{name} {script}"
 
 
@@ -101,7 +101,7 @@ def run_time(seconds: Sequence[float]) -> RunTime | None:
     if not seconds:
         return None
     ordered = sorted(seconds)
-    low, middle, high = (_quantile(ordered, part) for part in (0.25, 0.5, 0.75))
+    low, middle, high = (_quantile(ordered, share) for share in (0.25, 0.5, 0.75))
     return RunTime(middle, low, high, len(ordered))
 
 
@@ -122,9 +122,9 @@ def usual_seconds(every: Iterable[float]) -> float | None:
     return _quantile(ordered, 0.5) if ordered else None
 
 
-def _quantile(ordered: Sequence[float], part: float) -> float:
+def _quantile(ordered: Sequence[float], share: float) -> float:
     """The value below which a part of the others is, between two of them by proportion."""
-    at = part * (len(ordered) - 1)
+    at = share * (len(ordered) - 1)
     below, above = ordered[int(at)], ordered[min(int(at) + 1, len(ordered) - 1)]
     return below + (above - below) * (at - int(at))
 
@@ -180,11 +180,11 @@ def start_sentence(seconds: float, error: float | None) -> str:
     return f"It is expected to start in {about(seconds)}{how}."
 
 
-def end_sentence(seconds: float, known: RunTime) -> str:
+def end_sentence(seconds: float, usual: RunTime) -> str:
     """Sentence about the expected end of a container."""
-    runs = "1 run" if known.runs == 1 else f"{known.runs} runs"
-    spread = f"{about(known.low)} to {about(known.high).removeprefix('about ')}"
+    runs = "1 run" if usual.runs == 1 else f"{usual.runs} runs"
+    spread = f"{about(usual.low)} to {about(usual.high).removeprefix('about ')}"
     # A spread that is smaller than the words can tell says nothing.
-    is_even = about(known.low) == about(known.median) == about(known.high)
-    took = about(known.median) if is_even else f"{about(known.median)} ({spread})"
+    is_even = about(usual.low) == about(usual.median) == about(usual.high)
+    took = about(usual.median) if is_even else f"{about(usual.median)} ({spread})"
     return f"It is expected to end in {about(seconds)}: {runs} of its program took {took}."

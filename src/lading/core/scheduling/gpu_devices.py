@@ -50,7 +50,7 @@ def find_gpus(names: Collection[str]) -> GpuDevices:
     nvidia = [GpuDevice(int(hit[1]), name) for name in names if (hit := _NVIDIA.fullmatch(name))]
     if nvidia:
         return GpuDevices(
-            CUDA, _sorted(nvidia), tuple(one for one in _NVIDIA_SHARED if one in names)
+            CUDA, _sorted(nvidia), tuple(name for name in _NVIDIA_SHARED if name in names)
         )
     if _KFD in names:
         renders = [
@@ -62,22 +62,22 @@ def find_gpus(names: Collection[str]) -> GpuDevices:
     return GpuDevices()
 
 
-def only_cards(found: GpuDevices, numbers: str) -> GpuDevices:
+def only_cards(gpus: GpuDevices, numbers: str) -> GpuDevices:
     """The GPUs with the numbers in a list such as "0,2"; all for "". Raises Invalid for a missing
     one.
     """
     if not numbers:
-        return found
-    by_number = {str(gpu.number): gpu for gpu in found.devices}
-    wanted = [number.strip() for number in numbers.split(",")]
-    for number in wanted:
+        return gpus
+    by_number = {str(gpu.number): gpu for gpu in gpus.devices}
+    chosen = [number.strip() for number in numbers.split(",")]
+    for number in chosen:
         if number not in by_number:
             there = ", ".join(by_number) or "none"
             raise Invalid(
                 f"GPU {number!r}: no device of this machine has that number; there are: {there}"
             )
     return structs.replace(
-        found, devices=tuple(by_number[number] for number in dict.fromkeys(wanted))
+        gpus, devices=tuple(by_number[number] for number in dict.fromkeys(chosen))
     )
 
 
@@ -88,17 +88,17 @@ def lock_name(stack: str, gpu: GpuDevice) -> str:
     return f"{stack}-{gpu.number}"
 
 
-def unsuited_gpu(asked: Gpu, there: Gpu) -> str:
+def unsuited_gpu(asked: Gpu, available: Gpu) -> str:
     """Reason that the GPUs of a machine do not satisfy a container, in a few words, or ""."""
     if not asked.count:
         return ""
     compared = structs.replace(
         asked,
-        driver=asked.driver if there.driver else "",
-        vram=asked.vram if there.vram else 0,
-        targets=asked.targets if there.targets else (),
+        driver=asked.driver if available.driver else "",
+        vram=asked.vram if available.vram else 0,
+        targets=asked.targets if available.targets else (),
     )
-    return gpu_lack(compared, there)
+    return gpu_lack(compared, available)
 
 
 def rocm_target(version: int) -> str:
@@ -106,5 +106,5 @@ def rocm_target(version: int) -> str:
     return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
 
 
-def _sorted(found: list[GpuDevice]) -> tuple[GpuDevice, ...]:
-    return tuple(sorted(found, key=lambda gpu: gpu.number))
+def _sorted(gpus: list[GpuDevice]) -> tuple[GpuDevice, ...]:
+    return tuple(sorted(gpus, key=lambda gpu: gpu.number))

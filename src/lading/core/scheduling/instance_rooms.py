@@ -57,8 +57,8 @@ def lay_out(
         )
     )
     found: list[str] = []
-    for held, room in able:
-        found += [room.id] * min(held, shape.nodes - len(found))
+    for count, room in able:
+        found += [room.id] * min(count, shape.nodes - len(found))
     return tuple(found)
 
 
@@ -79,29 +79,29 @@ def keep(
     """
     most = min(most, shape.nodes)
     right, wrong = _usable(shape, rooms, types, most)
-    kept, left, places = set[str](), shape.nodes, 0
-    for whole, room in right:
+    kept_rooms, left, places = set[str](), shape.nodes, 0
+    for ranks, room in right:
         # First the rooms that are as free as they can be: to keep them costs nobody anything.
-        if _holds(shape, room) >= whole and left > 0:
-            kept.add(room.id)
-            left -= whole
+        if _holds(shape, room) >= ranks and left > 0:
+            kept_rooms.add(room.id)
+            left -= ranks
     # Then VMs that may still be created: a place in the quota is kept for each.
     while left > 0 and places < free:
         places, left = places + 1, left - each
-    for whole, room in right:
+    for ranks, room in right:
         # Then rooms that have to become empty first, and last VMs of other types, which have to be
         # replaced.
-        if room.id not in kept and left > 0:
-            kept.add(room.id)
-            left -= whole
+        if room.id not in kept_rooms and left > 0:
+            kept_rooms.add(room.id)
+            left -= ranks
     for room in wrong:
         if left > 0:
-            kept.add(room.id)
+            kept_rooms.add(room.id)
             left -= each
     # Rooms that leave or boot for others free a place in the quota one day; those of other types
     # are counted above already.
     later = _later(rooms, types) - len(wrong)
-    return None if left > each * later else Kept(frozenset(kept), places)
+    return None if left > each * later else Kept(frozenset(kept_rooms), places)
 
 
 def _usable(
@@ -114,9 +114,9 @@ def _usable(
     other types; the best to keep first.
     """
     right = [
-        (min(_capacity(shape, one, types), most), one)
-        for one in rooms
-        if one.open and one.type in types
+        (min(_capacity(shape, room, types), most), room)
+        for room in rooms
+        if room.open and room.type in types
     ]
     right.sort(
         key=lambda pair: (
@@ -125,8 +125,8 @@ def _usable(
             pair[1].id,
         )
     )
-    wrong = [one for one in rooms if one.open and one.type not in types and one.ready]
-    wrong.sort(key=lambda one: (not one.empty, one.id))
+    wrong = [room for room in rooms if room.open and room.type not in types and room.ready]
+    wrong.sort(key=lambda room: (not room.empty, room.id))
     return right, wrong
 
 
@@ -135,7 +135,7 @@ def _later(rooms: Collection[InstanceRoom], types: Mapping[str, InstanceType]) -
     others, or are of another type.
     """
     # A room that an operator holds (`stays`) never makes place.
-    return sum(one.type not in types if one.open else not one.stays for one in rooms)
+    return sum(room.type not in types if room.open else not room.stays for room in rooms)
 
 
 def _holds(shape: ContainerShape, room: InstanceRoom) -> int:

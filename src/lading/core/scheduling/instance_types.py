@@ -80,18 +80,18 @@ def with_preemptible(types: Iterable[InstanceType], factor: float) -> tuple[Inst
     """The types, and for each that is not preemptible another one that is, at `factor` of its
     price; 0: none.
     """
-    found = tuple(types)
+    listed = tuple(types)
     if factor <= 0:
-        return found
-    names = {one.name for one in found}
+        return listed
+    names = {kind.name for kind in listed}
     more = (
         structs.replace(
-            one, name=one.name + _PREEMPTIBLE, price=one.price * factor, preemptible=True
+            kind, name=kind.name + _PREEMPTIBLE, price=kind.price * factor, preemptible=True
         )
-        for one in found
-        if not one.preemptible and one.name + _PREEMPTIBLE not in names
+        for kind in listed
+        if not kind.preemptible and kind.name + _PREEMPTIBLE not in names
     )
-    return (*found, *more)
+    return (*listed, *more)
 
 
 def requested_gpus(runtime_constraints: Mapping[str, object]) -> Gpu:
@@ -132,13 +132,13 @@ def eligible(
     a VM, 0 any.
     """
     able = [
-        (machines(shape, one, most_containers=most_containers), one)
-        for one in types
-        if lack(shape, one) == ""
+        (machines(shape, kind, most_containers=most_containers), kind)
+        for kind in types
+        if lack(shape, kind) == ""
     ]
     able.sort(key=lambda pair: (pair[0] * pair[1].price, pair[0], *_by_size(pair[1])))
     most = able[0][0] * able[0][1].price * max(price_factor, 1.0) if able else 0.0
-    return tuple(one for number, one in able if number * one.price <= most)
+    return tuple(kind for number, kind in able if number * kind.price <= most)
 
 
 def machines(shape: ContainerShape, kind: InstanceType, *, most_containers: int = 0) -> int:
@@ -166,7 +166,11 @@ def nearest(shape: ContainerShape, types: Sequence[InstanceType]) -> str:
         return "No instance types are configured; add some under InstanceTypes."
     best = min(
         types,
-        key=lambda one: (one.preemptible is not shape.preemptible, _short(shape, one), one.name),
+        key=lambda kind: (
+            kind.preemptible is not shape.preemptible,
+            _short(shape, kind),
+            kind.name,
+        ),
     )
     what, it = ("it", "it") if shape.nodes == 1 else (f"one of its {shape.nodes} ranks", "each")
     return (
@@ -175,30 +179,33 @@ def nearest(shape: ContainerShape, types: Sequence[InstanceType]) -> str:
     )
 
 
-def gpu_lack(asked: Gpu, there: Gpu) -> str:
+def gpu_lack(asked: Gpu, offered: Gpu) -> str:
     """Reason that the GPUs of a type do not satisfy the requested ones, in words that say what it
     has and what is needed; "" if they do.
     """
-    if there.count < asked.count:
+    if offered.count < asked.count:
         needed = f"{asked.count} {'is' if asked.count == 1 else 'are'} needed"
         return (
-            f"it has too few GPUs: {there.count}, and {needed}" if there.count else "it has no GPUs"
+            f"it has too few GPUs: {offered.count}, and {needed}"
+            if offered.count
+            else "it has no GPUs"
         )
-    if asked.stack != there.stack:
-        return f"its GPUs are for {there.stack or 'no stack'}, and {asked.stack} is needed"
-    if there.vram < asked.vram:
+    if asked.stack != offered.stack:
+        return f"its GPUs are for {offered.stack or 'no stack'}, and {asked.stack} is needed"
+    if offered.vram < asked.vram:
         return (
-            f"its GPUs have too little memory: {format_bytes(there.vram)} each, and "
+            f"its GPUs have too little memory: {format_bytes(offered.vram)} each, and "
             f"{format_bytes(asked.vram)} are needed"
         )
-    if _version(there.driver) < _version(asked.driver):
-        own = there.driver or "no version"
+    if _version(offered.driver) < _version(asked.driver):
+        own = offered.driver or "no version"
         return (
-            f"its GPU driver is too old: it supports {STACKS.get(there.stack, there.stack)} {own}, "
+            "its GPU driver is too old: it supports "
+            f"{STACKS.get(offered.stack, offered.stack)} {own}, "
             f"and {asked.driver} is needed"
         )
-    if not suits(asked.targets, there.targets):
-        own = " and ".join(there.targets) or "no known one"
+    if not suits(asked.targets, offered.targets):
+        own = " and ".join(offered.targets) or "no known one"
         return f"its GPUs are of another kind: {own}, and {' or '.join(asked.targets)} is needed"
     return ""
 
@@ -207,13 +214,13 @@ def _size_lack(need: Resources, kind: InstanceType) -> str:
     room = kind.resources
     short = [
         name
-        for name, mine, there in (
+        for name, mine, available in (
             ("VCPUs", need.vcpus, room.vcpus),
             ("RAM", need.ram, room.ram),
             ("scratch disk", need.disk, room.disk),
             ("GPUs", need.gpus, room.gpus),
         )
-        if mine > there
+        if mine > available
     ]
     return f"it has too little of: {', '.join(short)}" if short else ""
 
@@ -222,12 +229,12 @@ def _short(shape: ContainerShape, kind: InstanceType) -> float:
     return max(0.0, (shape.need - kind.resources).share_of(kind.resources))
 
 
-def _by_size(one: InstanceType) -> tuple[int, int, int, str]:
-    return -one.resources.ram, -one.resources.vcpus, -one.resources.disk, one.name
+def _by_size(kind: InstanceType) -> tuple[int, int, int, str]:
+    return -kind.resources.ram, -kind.resources.vcpus, -kind.resources.disk, kind.name
 
 
-def _version(text: str) -> tuple[int, ...]:
-    numbers = [int(number) for number in text.split(".") if number.isdecimal()]
+def _version(version: str) -> tuple[int, ...]:
+    numbers = [int(number) for number in version.split(".") if number.isdecimal()]
     # 12 is as new as 12.0, and 0.0 as old as no version.
     while numbers and numbers[-1] == 0:
         numbers.pop()
@@ -240,15 +247,15 @@ def _whole(value: object) -> int:
 
 def check_types(types: Sequence[InstanceType]) -> None:
     """Check instance types. Raises Invalid naming the type and the invalid key."""
-    for one in types:
-        for name, value in (("VCPUs", one.resources.vcpus), ("RAM", one.resources.ram)):
+    for kind in types:
+        for name, value in (("VCPUs", kind.resources.vcpus), ("RAM", kind.resources.ram)):
             if value <= 0:
                 raise Invalid(
-                    f"configuration: InstanceTypes.{one.name}.{name}: {value}; "
+                    f"configuration: InstanceTypes.{kind.name}.{name}: {value}; "
                     "it must be more than 0"
                 )
-        if one.price < 0:
+        if kind.price < 0:
             raise Invalid(
-                f"configuration: InstanceTypes.{one.name}.Price: {one.price:g}; "
+                f"configuration: InstanceTypes.{kind.name}.Price: {kind.price:g}; "
                 "it must not be negative"
             )

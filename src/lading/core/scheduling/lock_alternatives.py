@@ -39,8 +39,8 @@ def find_alternatives(
     """For the starts of `plan`, by uuid, at most `most` alternatives in the order of the queue;
     starts without any are left out.
     """
-    plain = {one.uuid for one in plan.starts if one.extra == _NOTHING and not one.others}
-    passed = {one.uuid for one in plan.starts} - plain
+    plain = {start.uuid for start in plan.starts if start.extra == _NOTHING and not start.others}
+    passed = {start.uuid for start in plan.starts} - plain
     passed |= snapshot.present | snapshot.held.keys()
     runs, left = _Runs(most), len(plain)
     for container in sorted(snapshot.queue, key=by_place):
@@ -62,7 +62,7 @@ class _Runs:
     def __init__(self, most: int) -> None:
         self._most = most
         self._open: dict[object, tuple[list[str], list[str]]] = {}
-        self._found: dict[str, tuple[str, ...]] = {}
+        self._alternatives: dict[str, tuple[str, ...]] = {}
 
     @property
     def are_open(self) -> bool:
@@ -78,22 +78,22 @@ class _Runs:
         """A container that goes on waiting: an alternative of those that ask for the same, and the
         end of the alternatives of all others.
         """
-        wanted = _wanted(container)
-        for other in [one for one in self._open if one != wanted]:
-            self._close(other)
-        if wanted in self._open and container.nodes == 1:
-            alternatives = self._open[wanted][1]
+        request_key = _wanted(container)
+        for open_key in [key for key in self._open if key != request_key]:
+            self._close(open_key)
+        if request_key in self._open and container.nodes == 1:
+            alternatives = self._open[request_key][1]
             alternatives.append(container.uuid)
             if len(alternatives) >= self._most:
-                self._close(wanted)
+                self._close(request_key)
 
     def close_all(self) -> Mapping[str, tuple[str, ...]]:
         """The alternatives of each start that has some."""
-        for wanted in list(self._open):
-            self._close(wanted)
-        return self._found
+        for key in list(self._open):
+            self._close(key)
+        return self._alternatives
 
-    def _close(self, wanted: object) -> None:
-        starts, alternatives = self._open.pop(wanted)
+    def _close(self, key: object) -> None:
+        starts, alternatives = self._open.pop(key)
         if alternatives:
-            self._found |= dict.fromkeys(starts, tuple(alternatives))
+            self._alternatives |= dict.fromkeys(starts, tuple(alternatives))

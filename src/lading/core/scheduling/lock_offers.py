@@ -62,7 +62,7 @@ class LockOffers:
         self._most = most
         self._most_held = most_held
         self._most_ended = most_ended
-        self._made = 0
+        self._offered = 0
         self._mean = 0.0
         self._open: dict[str, _Offer] = {}
         self._ended: dict[str, _Offer] = {}
@@ -76,19 +76,25 @@ class LockOffers:
         self.close(container)
         if len(dispatchers) < 2:
             return ""
-        self._last = {one: self._last.get(one, 0) for one in dispatchers}
-        self._full = {one: full for one, full in self._full.items() if one in self._last}
+        self._last = {dispatcher: self._last.get(dispatcher, 0) for dispatcher in dispatchers}
+        self._full = {
+            dispatcher: full for dispatcher, full in self._full.items() if dispatcher in self._last
+        }
         load = dict.fromkeys(dispatchers, 0)
         for offer in self._open.values():
             load[offer.dispatcher] = load.get(offer.dispatcher, 0) + 1
         able = [
-            one for one in dispatchers if load[one] < self._most and not self._is_full(one, now)
+            dispatcher
+            for dispatcher in dispatchers
+            if load[dispatcher] < self._most and not self._is_full(dispatcher, now)
         ]
         if not able:
             return ""
-        chosen = min(able, key=lambda one: (load[one], self._last[one], one))
-        self._made += 1
-        self._last[chosen] = self._made
+        chosen = min(
+            able, key=lambda dispatcher: (load[dispatcher], self._last[dispatcher], dispatcher)
+        )
+        self._offered += 1
+        self._last[chosen] = self._offered
         self._open[container] = _Offer(chosen, now, now + self.period)
         return chosen
 
@@ -136,7 +142,7 @@ class LockOffers:
         """End the offers whose time is over: each container, with the dispatcher that let it
         pass.
         """
-        over = [one for one, offer in self._open.items() if offer.deadline <= now]
+        over = [uuid for uuid, offer in self._open.items() if offer.deadline <= now]
         for container in over:
             offer = self._ended[container] = self._open.pop(container)
             if len(self._ended) > self._most_ended:

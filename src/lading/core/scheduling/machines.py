@@ -151,7 +151,7 @@ def check_order(report: MachineReport | None, order: MachineOrder) -> None:
     Conflict.
     """
     machines = report.machines if report is not None else ()
-    found = [one for one in machines if one.id == order.machine]
+    found = [machine for machine in machines if machine.id == order.machine]
     if not found:
         raise NotFound(f"Path not found: this dispatcher has no machine {order.machine[:80]!r} now")
     if order.action not in found[0].actions:
@@ -178,7 +178,7 @@ def shown_to(state: MachineState, *, is_admin: bool, readable: Collection[str]) 
         return state
     return msgspec.structs.replace(
         state,
-        containers=tuple(one for one in state.containers if one in readable),
+        containers=tuple(uuid for uuid in state.containers if uuid in readable),
         gpus=tuple(
             gpu if gpu.container in readable else msgspec.structs.replace(gpu, container="")
             for gpu in state.gpus

@@ -58,17 +58,19 @@ class Head:
     def is_blocked(self, capacity: Resources, occupants: Sequence[Occupant]) -> bool:
         """Whether the occupants that have not passed it keep it from starting."""
         before = total(
-            one.need for one in occupants if not one.comes_after(self.place, seen=self.seen)
+            occupant.need
+            for occupant in occupants
+            if not occupant.comes_after(self.place, since=self.seen)
         )
         return not self.need.fits(capacity - before)
 
     def starts_at(self, capacity: Resources, occupants: Sequence[Occupant]) -> float:
         """When enough of the occupants are expected to have ended; infinity: not known."""
-        room = capacity - total(one.need for one in occupants)
-        for one in sorted(occupants, key=lambda one: one.ends):
-            room += one.need
+        room = capacity - total(occupant.need for occupant in occupants)
+        for occupant in sorted(occupants, key=lambda occupant: occupant.ends):
+            room += occupant.need
             if self.need.fits(room):
-                return one.ends
+                return occupant.ends
         return inf
 
 
@@ -116,26 +118,28 @@ def admitted(
 
     They go in the order of the queue, so that a large one is not kept waiting by small ones.
     """
-    there = [one for one in worker.occupants if one.uuid not in asking]
-    room = worker.capacity - total(one.need for one in there)
-    waiting = {one.uuid: one for one in worker.occupants if one.uuid in asking}
+    present = [occupant for occupant in worker.occupants if occupant.uuid not in asking]
+    room = worker.capacity - total(occupant.need for occupant in present)
+    waiting = {occupant.uuid: occupant for occupant in worker.occupants if occupant.uuid in asking}
     # Workflow runners are let in first and never wait: they take no room that others could have.
-    found = [one.uuid for one in worker.workflow_runners if one.uuid in asking]
+    admitted_uuids = [
+        occupant.uuid for occupant in worker.workflow_runners if occupant.uuid in asking
+    ]
     head: Head | None = None
-    for uuid in sorted(waiting, key=lambda one: asking[one]):
+    for uuid in sorted(waiting, key=lambda uuid: asking[uuid]):
         occupant = waiting[uuid]
         is_room = occupant.need.fits(room)
         if head is None and not is_room:
             head = Head.asking(replace(occupant, place=asking[uuid]))
         elif head is not None and is_room:
-            ahead = outlook(head, capacity=worker.capacity, occupants=there)
+            ahead = outlook(head, capacity=worker.capacity, occupants=present)
             longest = (occupant.ends - now) * _MARGIN
             is_room = may_pass((longest, inf), ahead, now=now, until=head.since + limit)
         if is_room:
             room -= occupant.need
-            there.append(occupant)
-            found.append(uuid)
-    return tuple(found)
+            present.append(occupant)
+            admitted_uuids.append(uuid)
+    return tuple(admitted_uuids)
 
 
 def head_sentence(limit: float) -> str:

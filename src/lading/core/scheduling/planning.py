@@ -160,12 +160,12 @@ class Occupant:
         """Whether it comes after the head in the queue and started while the head waited. One of
         unknown place counts as such.
         """
-        return self.comes_after(head.place, seen=head.seen)
+        return self.comes_after(head.place, since=head.seen)
 
-    def comes_after(self, place: Place, *, seen: float) -> bool:
-        """Whether it comes after a place in the queue and started since `seen`."""
+    def comes_after(self, position: Place, *, since: float) -> bool:
+        """Whether it comes after a place in the queue and started since `since`."""
         # In doubt for the head, which has waited longest.
-        return self.started >= seen and (self.place is None or self.place > place)
+        return self.started >= since and (self.place is None or self.place > position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class FleetWorker:
         """The part of the capacity that its occupants leave."""
         if self.queues:
             return self.capacity
-        return self.capacity - total(one.need for one in self.occupants)
+        return self.capacity - total(occupant.need for occupant in self.occupants)
 
     def takes(self, partitions: Collection[str]) -> bool:
         """Whether a container that names these partitions, or none, may run here."""
@@ -209,7 +209,7 @@ class FleetWorker:
 
     def machines(self, partitions: Collection[str]) -> int:
         """Number of its nodes for one job that names these partitions, or none."""
-        return max((self.nodes.get(one, 0) for one in partitions or ("",)), default=0)
+        return max((self.nodes.get(partition, 0) for partition in partitions or ("",)), default=0)
 
     def admits(self, container: TrackedContainer) -> bool:
         """Whether a container may run here and fits when nothing else does."""
@@ -271,15 +271,15 @@ class Snapshot:
     def running(self) -> int:
         """Number of containers on the workers, without workflow runners."""
         # A set, because a gang occupies several workers and is one container for the quota.
-        return len({one.uuid for worker in self.workers for one in worker.occupants})
+        return len({occupant.uuid for worker in self.workers for occupant in worker.occupants})
 
     @property
     def present(self) -> set[str]:
         """The containers that occupy the workers."""
         return {
-            one.uuid
+            occupant.uuid
             for worker in self.workers
-            for one in (*worker.occupants, *worker.workflow_runners)
+            for occupant in (*worker.occupants, *worker.workflow_runners)
         }
 
     @property

@@ -70,20 +70,20 @@ class ReconcileAction(StrEnum):
 
 def record_state(container: TrackedContainer, *, mine: bool) -> RecordState:
     """State of a record by this dispatcher's part in it; `mine`: this dispatcher holds its lock."""
-    wanted = container.priority > 0
+    is_wanted = container.priority > 0
     match container.state:
         case None:
             return RecordState.MISSING
         case ContainerState.COMPLETE | ContainerState.CANCELLED:
             return RecordState.FINAL
         case ContainerState.QUEUED:
-            return RecordState.QUEUED if wanted else RecordState.HELD
+            return RecordState.QUEUED if is_wanted else RecordState.HELD
         case _ if not mine:
             return RecordState.FOREIGN
         case ContainerState.LOCKED:
-            return RecordState.LOCKED if wanted else RecordState.UNWANTED_LOCKED
+            return RecordState.LOCKED if is_wanted else RecordState.UNWANTED_LOCKED
         case _:
-            return RecordState.RUNNING if wanted else RecordState.UNWANTED_RUNNING
+            return RecordState.RUNNING if is_wanted else RecordState.UNWANTED_RUNNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

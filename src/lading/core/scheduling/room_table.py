@@ -35,7 +35,7 @@ class RoomTable:
         self._due: dict[str, dict[str, int]] = {}
         self.kept_for = ""
         """The container that rooms are kept for; "" if none are."""
-        self.kept: frozenset[str] = frozenset()
+        self.kept_ids: frozenset[str] = frozenset()
         """The rooms that are kept for it; there may be none that could be."""
 
     @property
@@ -54,7 +54,7 @@ class RoomTable:
         room = self._rooms.pop(id, None)
         if room is not None and self._is_given(room):
             self._index.remove(room)
-        if id in self.kept:
+        if id in self.kept_ids:
             self.stop_keeping()
 
     def take(self, id: str, shape: ContainerShape, number: int = 1) -> None:
@@ -123,17 +123,17 @@ class RoomTable:
 
     def keep(self, uuid: str, ids: frozenset[str]) -> None:
         """Keep open rooms for a container, and no others any more."""
-        if (uuid, ids) == (self.kept_for, self.kept):
+        if (uuid, ids) == (self.kept_for, self.kept_ids):
             return
         self.stop_keeping()
         for id in ids:
             self._index.remove(self._rooms[id])
-        self.kept_for, self.kept = uuid, ids
+        self.kept_for, self.kept_ids = uuid, ids
 
     def stop_keeping(self, uuid: str = "") -> None:
         """Keep no rooms any more, unless they are kept for another container than `uuid`."""
         if uuid in ("", self.kept_for):
-            released, self.kept_for, self.kept = self.kept, "", frozenset()
+            released, self.kept_for, self.kept_ids = self.kept_ids, "", frozenset()
             # A set has no order: equal inputs must give equal plans.
             for id in sorted(released & self._rooms.keys()):
                 if self._is_given(self._rooms[id]):
@@ -141,11 +141,11 @@ class RoomTable:
 
     def kept_rooms(self) -> Iterator[InstanceRoom]:
         """The rooms that are kept, by name: equal inputs must give equal plans."""
-        return (self._rooms[id] for id in sorted(self.kept))
+        return (self._rooms[id] for id in sorted(self.kept_ids))
 
     def _is_given(self, room: InstanceRoom) -> bool:
         """Whether a room is open to any container: it has capacity, and is not kept for one."""
-        return room.open and room.id not in self.kept
+        return room.open and room.id not in self.kept_ids
 
     def _replace(self, room: InstanceRoom) -> None:
         old = self._rooms.get(room.id)

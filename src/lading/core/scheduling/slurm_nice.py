@@ -37,7 +37,7 @@ class PendingJob:
     """
 
     id: str
-    wanted: int
+    rank: int
     priority: int
     nice: int
 
@@ -61,20 +61,22 @@ def renice(jobs: Iterable[PendingJob], *, spread: int = DEFAULT_SPREAD) -> dict[
     """
     step = spread if spread > 0 else DEFAULT_SPREAD
     changes: dict[str, int] = {}
-    place: int | None = None
-    for job in sorted(jobs, key=lambda one: (one.wanted, one.id), reverse=True):
+    position: int | None = None
+    for job in sorted(jobs, key=lambda job: (job.rank, job.id), reverse=True):
         # A job not further behind than ten gaps is left where it is: else the end of one job would
         # move all that follow.
-        if place is not None and 0 <= place - job.priority < (step - 1) * 10:
-            place = job.priority - 1
+        if position is not None and 0 <= position - job.priority < (step - 1) * 10:
+            position = job.priority - 1
             continue
         # Slurm lowers by at most MOST; and a job cannot be raised above its own priority.
         goal = (
-            job.best if place is None else max(min(job.best, place - (step - 1)), job.best - MOST)
+            job.best
+            if position is None
+            else max(min(job.best, position - (step - 1)), job.best - MOST)
         )
         if goal != job.priority:
             changes[job.id] = job.best - goal
-        place = goal - 1
+        position = goal - 1
     return changes
 
 

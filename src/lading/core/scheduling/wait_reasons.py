@@ -125,7 +125,7 @@ def unassigned(request: ContainerRequest) -> WaitReason:
             "a moment ago.",
         )
     if outputs := mount_resolution.outputs(request.mounts):
-        makers = list(dict.fromkeys(one.request_uuid for one in outputs))
+        makers = list(dict.fromkeys(output.request_uuid for output in outputs))
         named = ", ".join(makers[:_NAMED]) + (", ..." if len(makers) > _NAMED else "")
         return WaitReason(
             "inputs",
@@ -135,32 +135,32 @@ def unassigned(request: ContainerRequest) -> WaitReason:
 
 
 def _of_request(request: ContainerRequest, scene: Scene) -> tuple[WaitReason, ...]:
-    found = []
+    reasons = []
     if not request.priority:
-        found.append(
+        reasons.append(
             WaitReason(
                 "priority", "It is on hold: its priority is 0. Raise the priority to have it run."
             )
         )
     if not scene.judgement.counts:
-        found.append(WaitReason(str(scene.judgement.readiness), scene.judgement.sentence))
+        reasons.append(WaitReason(str(scene.judgement.readiness), scene.judgement.sentence))
     parent = scene.parent
     if parent is not None and parent.state in FINAL:
-        found.append(
+        reasons.append(
             WaitReason("parent", f"The container that asked for it, {parent.uuid}, has ended.")
         )
     elif parent is not None and parent.priority <= 0:
-        found.append(
+        reasons.append(
             WaitReason(
                 "parent",
                 f"The container that asked for it, {parent.uuid}, is on hold itself (priority 0).",
             )
         )
-    return tuple(found)
+    return tuple(reasons)
 
 
 def _of_lock(container: Container, scene: Scene) -> tuple[WaitReason, ...]:
-    held = WaitReason(
+    lock_reason = WaitReason(
         "lock",
         f"The dispatcher with the token {container.locked_by_uuid} has taken it and prepares it.",
     )
@@ -170,7 +170,12 @@ def _of_lock(container: Container, scene: Scene) -> tuple[WaitReason, ...]:
         if activity
         else ()
     )
-    return (held, *doing, *scene.said, *_attempts(container, container.lock_count - 1, scene))
+    return (
+        lock_reason,
+        *doing,
+        *scene.said,
+        *_attempts(container, container.lock_count - 1, scene),
+    )
 
 
 def _of_queue(container: Container, scene: Scene) -> tuple[WaitReason, ...]:
@@ -199,10 +204,10 @@ def _unsaid(scene: Scene) -> WaitReason:
 
 
 def _attempts(container: Container, locks: int, scene: Scene) -> tuple[WaitReason, ...]:
-    found = []
+    reasons = []
     if locks > 0:
         times = "once" if locks == 1 else f"{locks} times"
-        found.append(
+        reasons.append(
             WaitReason(
                 "attempts", f"It was taken {times} before and given back without having started."
             )
@@ -212,20 +217,22 @@ def _attempts(container: Container, locks: int, scene: Scene) -> tuple[WaitReaso
         error = str(scene.earlier.runtime_status.get("error") or "no reason was given")
         kind = f" (failure class {failure})" if failure else ""
         reason = _IMAGE if failure is Failure.IMAGE else "attempts"
-        found.append(
+        reasons.append(
             WaitReason(
                 reason,
                 f"It is tried again{_more(container, scene.earlier)}: "
                 f"the attempt before, {scene.earlier.uuid}, failed{kind}: {error}",
             )
         )
-    return tuple(found)
+    return tuple(reasons)
 
 
 def _more(container: Container, earlier: Container) -> str:
     """Amounts that a retry has beyond those of the attempt before, as a part of a sentence."""
-    had, has = (range_span(one.runtime_constraints.get("ram"))[0] for one in (earlier, container))
-    before, now = (disk_factor(one.scheduling_parameters) for one in (earlier, container))
+    had, has = (
+        range_span(attempt.runtime_constraints.get("ram"))[0] for attempt in (earlier, container)
+    )
+    before, now = (disk_factor(attempt.scheduling_parameters) for attempt in (earlier, container))
     found = []
     if has > had:
         found.append(f"{format_bytes(has)} of ram in place of {format_bytes(had)}")
@@ -234,15 +241,15 @@ def _more(container: Container, earlier: Container) -> str:
     return f" with {' and '.join(found)}" if found else ""
 
 
-def _hopeless(one: WaitReason) -> int:
-    return _HOPELESS.index(one.reason) + 1 if one.reason in _HOPELESS else 0
+def _hopeless(wait_reason: WaitReason) -> int:
+    return _HOPELESS.index(wait_reason.reason) + 1 if wait_reason.reason in _HOPELESS else 0
 
 
-def misfit(said: Sequence[WaitReason]) -> str:
+def misfit(reasons: Sequence[WaitReason]) -> str:
     """Warning for clients when no reporting dispatcher can ever run a container, or ""."""
-    if not said or any(one.reason not in MISFITS for one in said):
+    if not reasons or any(reason.reason not in MISFITS for reason in reasons):
         return ""
-    return min(said, key=_hopeless).sentence
+    return min(reasons, key=_hopeless).sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,29 +281,31 @@ def wait_cause(status: WaitStatus) -> str:
 
 
 def note_wait(
-    waits: Sequence[Wait], status: WaitStatus, *, seen: float, now: float
+    waits: Sequence[Wait], status: WaitStatus, *, began: float, now: float
 ) -> tuple[Wait, ...]:
-    """The waits of a container with this status at `now`. `seen`: when it began to wait, if nothing
-    was noted yet.
+    """The waits of a container with this status at `now`. `began`: when it began to wait, if
+    nothing was noted yet.
     """
     current = wait_cause(status)
-    if any(one.cause == current and one.since is not None for one in waits):
+    if any(wait.cause == current and wait.since is not None for wait in waits):
         return tuple(waits)
-    past = tuple(one.until(now) for one in waits)
+    past = tuple(wait.until(now) for wait in waits)
     if not current:
         return past
-    if any(one.cause == current for one in past):
-        return tuple(replace(one, since=now) if one.cause == current else one for one in past)
-    return (*past, Wait(current, since=now if waits else min(seen, now)))
+    if any(wait.cause == current for wait in past):
+        return tuple(replace(wait, since=now) if wait.cause == current else wait for wait in past)
+    return (*past, Wait(current, since=now if waits else min(began, now)))
 
 
 def tell_waits(waits: Sequence[Wait], *, now: float) -> str:
     """The waits in words, as "waited 41 s for 2 VCPUs, then 3 s ..."; "" when it was not long."""
-    past = [one.until(now) for one in waits]
-    if sum(one.seconds for one in past) < SHORTEST_WAIT:
+    past = [wait.until(now) for wait in waits]
+    if sum(wait.seconds for wait in past) < SHORTEST_WAIT:
         return ""
-    long = [f"{_shown(one.seconds)} {one.cause}" for one in past if one.seconds >= SHORTEST_WAIT]
-    longest = max(past, key=lambda one: one.seconds)
+    long = [
+        f"{_shown(wait.seconds)} {wait.cause}" for wait in past if wait.seconds >= SHORTEST_WAIT
+    ]
+    longest = max(past, key=lambda wait: wait.seconds)
     return "waited " + (", then ".join(long) or f"{_shown(longest.seconds)} {longest.cause}")
 
 

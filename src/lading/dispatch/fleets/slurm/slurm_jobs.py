@@ -256,13 +256,13 @@ class SlurmJobs:
                 job, wanted = max(members, key=lambda one: one[1])
                 found.append(
                     slurm_nice.PendingJob(
-                        id=base, wanted=wanted, priority=job.priority, nice=job.nice
+                        id=base, rank=wanted, priority=job.priority, nice=job.nice
                     )
                 )
             else:
                 found += [
                     slurm_nice.PendingJob(
-                        id=job.id, wanted=wanted, priority=job.priority, nice=job.nice
+                        id=job.id, rank=wanted, priority=job.priority, nice=job.nice
                     )
                     for job, wanted in members
                 ]
