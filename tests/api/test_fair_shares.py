@@ -228,3 +228,15 @@ async def test_nothing_is_stored_without_it_and_it_can_be_turned_off(tmp_path: P
             assert found["priority"] == priority.own_priority(1, made[0]["created_at"])
             await off.submit("date")
             assert await rows(off, "SELECT count(*) FROM fair_tickets") == [(0,)]
+
+
+async def test_a_run_has_the_share_of_its_owner(fair: World) -> None:
+    user = (await fair.ok("GET", "users/current"))["uuid"]
+    lab = await project(fair, "lab")
+    for owner in (user, lab):
+        for name in ("a", "b"):
+            body = {"name": name, "project": owner}
+            run = await fair.ok("POST", "groups/begin_run", body)
+            await queue(fair, run["uuid"], 1)
+    shares = [share for (share,) in await rows(fair, "SELECT DISTINCT share FROM fair_accounts")]
+    assert sorted(shares) == sorted((user, lab))

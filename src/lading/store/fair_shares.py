@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from lading.core.policy.fair_share import WINDOW, ShareAccount, Ticket
+from lading.core.runs.attempts import is_run
 from lading.core.values import JsonObject
 from lading.store.database import Deferred, Row, Transaction
 from lading.store.permissions import CHUNK
@@ -275,17 +276,23 @@ async def forget(tx: Transaction, *, seen_before: int) -> None:
 
 async def policies_above(tx: Transaction, uuid: str) -> list[tuple[str, JsonObject]]:
     """A project and the projects above it, nearest first, with the policy of each; empty for a
-    user.
+    user. A run of a pipeline stands for its owner: else each run would be a share of its own.
     """
     rows = await tx.fetch(
-        "WITH RECURSIVE above (uuid, owner_uuid, policy, depth) AS"
-        " (SELECT uuid, owner_uuid, container_policy, 1 FROM groups WHERE uuid = ? UNION ALL"
-        " SELECT g.uuid, g.owner_uuid, g.container_policy, above.depth + 1"
+        "WITH RECURSIVE above (uuid, owner_uuid, policy, properties, depth) AS"
+        " (SELECT uuid, owner_uuid, container_policy, properties, 1 FROM groups WHERE uuid = ?"
+        " UNION ALL SELECT g.uuid, g.owner_uuid, g.container_policy, g.properties, above.depth + 1"
         " FROM groups g JOIN above ON g.uuid = above.owner_uuid)"
-        " SELECT uuid, CAST(policy AS TEXT) FROM above ORDER BY depth",
+        " SELECT uuid, CAST(policy AS TEXT), owner_uuid, CAST(properties AS TEXT)"
+        " FROM above ORDER BY depth",
         (uuid,),
     )
-    return [(str(row[0]), msgspec.json.decode(str(row[1] or "{}"))) for row in rows]
+    above: list[tuple[str, JsonObject]] = []
+    for project, policy, owner, properties in rows:
+        rules = msgspec.json.decode(str(policy or "{}"))
+        stands_for_owner = not rules and is_run(msgspec.json.decode(str(properties or "{}")))
+        above.append((str(owner if stands_for_owner else project), rules))
+    return above
 
 
 def _ticket(row: Row) -> StoredTicket:

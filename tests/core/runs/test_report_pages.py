@@ -27,6 +27,8 @@ def reported(name: str) -> RunReport:
                  runtime_status={"warning": name})
         ),
     ]  # fmt: skip
+    # Its log cannot be read.
+    steps.append(read_step(item("d", name="silent", state="failed", exit_code=2)))
     run: dict[str, Any] = {**RUN, "name": name, "note": name, "params": {name: name}}
     return make_report(run, steps, user=name, lines={"c": [name]}, now=1767323050.0)
 
@@ -56,7 +58,7 @@ def test_both_forms_have_all_parts() -> None:
     for part in ("Failures", "Parameters", "Steps", "Warnings"):
         assert f"<h2>{part}</h2>" in page
         assert f"## {part}" in text
-    assert "Timeline of 3 requests" in page
+    assert "Timeline of 4 requests" in page
     assert r"\<script\>" in text
     assert not re.search(r"^<script", text, re.MULTILINE)
 
