@@ -148,6 +148,13 @@ def look_at(cluster: Cluster, chromium: Browser, look: str) -> Iterator[Visitor]
     context.close()
 
 
+def make_run(cluster: Cluster, name: str) -> str:
+    """A run of one step that has ended; its uuid."""
+    step = submit(cluster, f"step of {name}", f": {name}", "--run", name)
+    cluster.lading("wait", step)
+    return str(json.loads(cluster.lading("runs", "show", name, "--json").stdout)["uuid"])
+
+
 def submit(cluster: Cluster, name: str, script: str, *options: str) -> str:
     """Submit a request; its uuid."""
     said = cluster.lading("run", "--detach", "--name", name, "--image", "tools:1", *options,

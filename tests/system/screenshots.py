@@ -123,14 +123,24 @@ asyncio.run(main())
     return uuid
 
 
-def _keep(cluster: Cluster) -> tuple[str, str, str, str]:
-    """The uuids of a collection of data, its project, the user, and a webhook with a dead
-    letter.
+def _keep(cluster: Cluster) -> tuple[str, str, str, str, str]:
+    """The uuids of a collection of data, its project, the user, a webhook with a dead letter, and a
+    run.
     """
     project = json.loads(cluster.lading("project", "create", "--json", "Phage lambda").stdout)
     put = ["put", "--json", "--project", project["uuid"], "--name", "reads", str(phage.HERE)]
     collection = json.loads(cluster.lading(*put).stdout)["uuid"]
-    return collection, project["uuid"], project["owner_uuid"], _receive(cluster)
+    run = _run_samples(cluster)
+    return collection, project["uuid"], project["owner_uuid"], _receive(cluster), run
+
+
+def _run_samples(cluster: Cluster) -> str:
+    """A run of some samples, of which one fails; its uuid."""
+    for sample in range(6):
+        script = f"exit {3 if sample == 4 else 0} # {sample}"
+        words = ("--name", f"align_{sample}", "--image", phage.IMAGE, "--", "sh", "-c", script)
+        cluster.lading("run", "--run", "cohort-7", *words, check=False)
+    return str(json.loads(cluster.lading("runs", "show", "cohort-7", "--json").stdout)["uuid"])
 
 
 def _receive(cluster: Cluster) -> str:

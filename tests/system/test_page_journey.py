@@ -19,6 +19,7 @@ from tests.system.page_visitor import (
     Visitor,
     chromium,
     look_at,
+    make_run,
     need_page,
     postgres_config,
     submit,
@@ -140,7 +141,8 @@ def test_every_page_of_the_table(
     project = json.loads(cluster.lading("project", "create", "--json", f"p {look}").stdout)
     hook = cluster.lading("webhook", "create", "https://a.example/", "--json").stdout
     webhook = json.loads(hook)["uuid"]
-    uuids = (done, running, collection, project["uuid"], project["owner_uuid"], webhook)
+    run = make_run(cluster, f"cohort {look}")
+    uuids = (done, running, collection, project["uuid"], project["owner_uuid"], webhook, run)
     try:
         for visitor in look_at(cluster, chromium, look):
             seen = list(views(visitor.page, visitor.origin, uuids, path="a.txt"))

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.system.cluster import Cluster
 from tests.system.page_views import views
-from tests.system.page_visitor import PATIENCE, Visitor, chromium, cluster, submit
+from tests.system.page_visitor import PATIENCE, Visitor, chromium, cluster, make_run, submit
 
 __all__ = ["chromium", "cluster"]
 pytestmark = pytest.mark.system
@@ -39,7 +39,8 @@ def test_every_page_can_be_read(cluster: Cluster, reader: Visitor, tmp_path: Pat
     project = json.loads(cluster.lading("project", "create", "--json", "p").stdout)
     hook = cluster.lading("webhook", "create", "https://a.example/", "--json").stdout
     webhook = json.loads(hook)["uuid"]
-    uuids = (request, collection, project["uuid"], project["owner_uuid"], webhook)
+    run = make_run(cluster, "cohort")
+    uuids = (request, collection, project["uuid"], project["owner_uuid"], webhook, run)
     seen = list(views(reader.page, reader.origin, uuids, path="a.txt"))
     assert len(seen) > 15
     for one in seen:

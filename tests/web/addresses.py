@@ -18,6 +18,8 @@ from tests.web.browsing import PageSite
 EVIL: Final = "<script>alert(1)</script><img src=x onerror=alert(1)>\u202e\"' {{7*7}}"
 EVIL_NAME: Final = EVIL.replace("/", "")
 """Names of projects and collections have no slash."""
+EVIL_RUN: Final = EVIL_NAME.replace("\u202e", "")
+"""Names of runs have only characters that can be printed."""
 _PARTS: Final = {"name": "page.css", "folder": "vendor", "secret": "0" * 64}
 _GROUP: Final = re.compile(r"\(\?P<(\w+)>[^)]*\)")
 _HARMLESS: Final = ("/ui/", "#", "?")
@@ -99,6 +101,7 @@ async def evil_site(here: PageSite) -> EvilSite:
     await world.ok("POST", "links", {"link_class": "permission", "name": "can_read",
                                      "head_uuid": project["uuid"],
                                      "tail_uuid": await _jane_like(here)})  # fmt: skip
+    run = await _evil_run(here, data)
     hook = await world.ok("POST", "webhooks", {"name": EVIL, "url": "https://a.example/%3Cb%3E"})
     parameters = {"path": name, "file": "stderr.txt", "c": container, "with": again["uuid"],
                   "from": request["uuid"], "said": "x"}  # fmt: skip
@@ -112,9 +115,30 @@ async def evil_site(here: PageSite) -> EvilSite:
             container,
             trashed["uuid"],
             hook["uuid"],
+            run,
         ],
         query=urlencode(parameters),
     )
+
+
+async def _evil_run(here: PageSite, output: str) -> str:
+    """A run with a failed step and one with an output; its uuid."""
+    world, files = here.world, here.files
+    about = {"name": EVIL_RUN, "params": {EVIL: EVIL}, "source": {EVIL: EVIL}}
+    run = await world.ok("POST", "groups/begin_run", about)
+    log = await files.collection({"stderr.txt": EVIL.encode()})
+    for exit_code in (0, 1):
+        step = await world.submit(
+            EVIL, str(exit_code), name=EVIL, owner_uuid=run["uuid"], use_existing=False,
+            properties={"lading_step": EVIL, "lading_attempt": 1},
+        )  # fmt: skip
+        await world.run(
+            step["container_uuid"], exit_code=exit_code,
+            output=await files.pdh(output), log=await files.pdh(log),
+        )  # fmt: skip
+    end = {"outcome": "failed", "note": EVIL}
+    await world.ok("POST", f"groups/{run['uuid']}/end_run", end)
+    return str(run["uuid"])
 
 
 async def _jane_like(here: PageSite) -> str:
