@@ -225,7 +225,7 @@ def test_it_works_without_scripts(cluster: Cluster, chromium: Browser) -> None:
     page.get_by_label("Token").fill(cluster.environment["ARVADOS_API_TOKEN"])
     page.get_by_role("button", name="Log in").click()
     uuid = _waiting(cluster, "no scripts")
-    page.get_by_role("link", name="Requests").click()
+    page.get_by_role("navigation").get_by_role("link", name="Requests").click()
     page.get_by_role("link", name="no scripts").click()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Log out").click()
