@@ -116,6 +116,13 @@ def test_fifty_samples(workflow: Workflow) -> None:
     assert workflow.read("plot.svg") != plot
     # The index stays; samples, merge and plot are new.
     assert len({one["container_uuid"] for one in workflow.requests()}) == 53 + 52
+    # Each execution that had something to do is an attempt of one run, each rule a step.
+    run = json.loads(workflow.cluster.lading("runs", "show", "last", "--json").stdout)
+    assert (run["attempt"], run["state"], run["params"]) == (3, "done", {"quality": 20})
+    assert {step["name"] for step in run["steps"]} == {"count", "merge", "plot"}
+    before = f"{run['uuid']}#2"
+    again = json.loads(workflow.cluster.lading("runs", "show", before, "--json").stdout)
+    assert again["counts"]["reused"] == again["counts"]["done"]
 
 
 @pytest.mark.quick

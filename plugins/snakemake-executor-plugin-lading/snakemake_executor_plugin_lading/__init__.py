@@ -23,6 +23,7 @@ from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
 import lading
+from lading.client.run_records.submitting import run_of
 from lading.core.errors import LadingError
 from lading.core.runs.states import RunOutcome
 from lading.core.secrets import is_telling
@@ -110,7 +111,7 @@ class Executor(RemoteExecutor):
             )
         self.known = KnownFiles(_HOME / "files.json")
         self.block = lading.run(
-            self.settings.run or os.environ.get("LADING_RUN") or Path.cwd().name or "snakemake",
+            _run_name(self.settings.run),
             params=_config(self.workflow),
             project=self.settings.project,
         )
@@ -304,6 +305,15 @@ def _work(step: Any, workflow: Any, number: int) -> Step:
     if step.is_shell:
         return Step(str(step.shellcmd), {})
     return step_of(step, workflow, number)
+
+
+def _run_name(named: Optional[str]) -> str:
+    """The run of this execution: the named one, that of LADING_RUN, or that of the directory."""
+    found = run_of(os.environ, named)
+    if found is None:
+        return Path.cwd().name.replace("#", "_") or "snakemake"
+    name, attempt = found
+    return f"{name}#{attempt}" if attempt else name
 
 
 def _config(workflow: Any) -> dict[str, Any]:
