@@ -218,6 +218,19 @@ def test_another_process_goes_on_with_what_was_handed_over(yard: Yard) -> None:
     assert yard.resume("one") is None
 
 
+def test_words_that_come_with_the_end_are_heard(yard: Yard) -> None:
+    yard.assign("one", b"hand over")
+    assert yard.take() == [""]
+    yard.kill(yard.pids[0])
+    successor = yard.resume("one")
+    assert successor is not None
+    successor.connection.send(b"end")
+    os.waitid(os.P_PID, successor.pid, os.WEXITED | os.WNOWAIT)
+    # Its handover, its last word and its end, seen by the pidfd first.
+    assert yard.crew.take(successor.pidfd) == "one"
+    assert yard.resume("one") is None
+
+
 def test_it_is_not_tried_for_ever(yard: Yard) -> None:
     pid = yard.assign("one", b"hand over")
     for _ in range(MOST_RESUMPTIONS):

@@ -315,8 +315,8 @@ class WorkerPool:
         """
         for worker in set(self._by_descriptor.values()):
             # Its end may not have been noticed yet.
-            if worker.uuid == uuid and _has_ended(worker.pidfd):
-                self._bury(worker)
+            if worker.uuid == uuid and _is_readable(worker.pidfd):
+                self._end(worker)
         handover = self._handovers.get(uuid)
         if handover is None or handover.resumptions >= MOST_RESUMPTIONS:
             return None
@@ -350,9 +350,18 @@ class WorkerPool:
         worker = self._by_descriptor.get(descriptor)
         if worker is None:
             return None
-        if descriptor == worker.pidfd:
-            self._bury(worker)
-            return ""
+        return self._end(worker) if descriptor == worker.pidfd else self._hear(worker)
+
+    def _end(self, worker: PooledWorker) -> str:
+        """Take the last words of a worker that has ended, and let go of it; as `take`."""
+        uuid = ""
+        while worker.connection.fileno() >= 0 and _is_readable(worker.connection.fileno()):
+            uuid = self._hear(worker) or uuid
+        self._bury(worker)
+        return uuid
+
+    def _hear(self, worker: PooledWorker) -> str:
+        """Take a word of a worker, or the end of its connection; as `take`."""
         try:
             packet = rpc.receive_packet(worker.connection, descriptors=MOST_DESCRIPTORS)
             said = packet.data
@@ -450,5 +459,8 @@ class WorkerPool:
             self._handovers[worker.uuid] = worker.handover
 
 
-def _has_ended(pidfd: int) -> bool:
-    return bool(select.select([pidfd], [], [], 0)[0])
+def _is_readable(descriptor: int) -> bool:
+    """Whether there is something to read; of a pidfd, whether its process has ended."""
+    ready = select.poll()
+    ready.register(descriptor, select.POLLIN)
+    return bool(ready.poll(0))
