@@ -12,6 +12,7 @@ from lading.api import authorization
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.resources.runs.reading import get_run
+from lading.api.serializer import check_match
 from lading.api.transaction import UnitOfWork
 from lading.core.containers import request as requests_
 from lading.core.containers.request import ContainerRequest
@@ -75,7 +76,7 @@ async def end_run(call: ApiCall) -> ApiResponse:
         raise Invalid(f"outcome: must be one of {', '.join(RunOutcome)}")
     note = parse_text("note", call.params.get("note"))
     async with call.services.database.writing() as tx:
-        project = await _writable(tx, call, call.uuid)
+        project = await _matched(tx, call)
         ended = attempts.end(
             attempts.attempts_of(project["properties"]),
             number=parse_number(call.params.get("attempt")),
@@ -89,12 +90,12 @@ async def end_run(call: ApiCall) -> ApiResponse:
 
 async def add_to_run(call: ApiCall) -> ApiResponse:
     """Move requests with their outputs and logs into an attempt; the run. All or none is moved."""
-    uuids = call.params.get("uuids")
-    if not isinstance(uuids, list) or not 0 < len(uuids) <= _MOST_ADDED:
-        raise Invalid(f"uuids: must be a list of 1 to {_MOST_ADDED} uuids of requests")
     step = parse_text("step", call.params.get("step"))
     async with call.services.database.writing() as tx:
-        project = await _writable(tx, call, call.uuid)
+        project = await _matched(tx, call)
+        uuids = call.params.get("uuids")
+        if not isinstance(uuids, list) or not 0 < len(uuids) <= _MOST_ADDED:
+            raise Invalid(f"uuids: must be a list of 1 to {_MOST_ADDED} uuids of requests")
         known = attempts.attempts_of(project["properties"])
         attempt = attempts.find_attempt(known, parse_number(call.params.get("attempt")))
         if attempt is None:
@@ -147,18 +148,36 @@ async def _join(
     return project, attempt
 
 
+async def _matched(tx: Transaction, call: ApiCall) -> Record:
+    """The run that a call names, if the etag of the call is its own. Raises RequestError (412) for
+    another one, and as `_writable`.
+    """
+    project = await _read(tx, call, call.uuid)
+    check_match(call, project)
+    await _check_run(tx, call, project)
+    return project
+
+
 async def _writable(tx: Transaction, call: ApiCall, uuid: str) -> Record:
     """The project of a run that the caller may change. Raises NotFound, Forbidden, Invalid."""
+    project = await _read(tx, call, uuid)
+    await _check_run(tx, call, project)
+    return project
+
+
+async def _read(tx: Transaction, call: ApiCall, uuid: str) -> Record:
     services = call.services
-    project = await authorization.find_readable(
+    return await authorization.find_readable(
         tx, services.clock, services.config, GROUPS, uuid, call.caller
     )
+
+
+async def _check_run(tx: Transaction, call: ApiCall, project: Record) -> None:
     if not attempts.is_run(project["properties"]):
         raise Invalid(
             f"name: {project['name'][:80]!r} is a project that is no run; give the run another name"
         )
     await authorization.check_writable(tx, GROUPS, project, call.caller)
-    return project
 
 
 async def _store(
