@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
-from lading.hpc import network, ranks, remote_ranks
+from lading.hpc import network, remote_ranks
 from lading.hpc.plan import make_identity
 from lading.hpc.ranks import NativeGround
 from lading.hpc.remote_ranks import SpreadGround, read_identity
@@ -147,7 +147,7 @@ async def test_an_archive_that_the_disk_cannot_hold_is_thrown_away(
 ) -> None:
     annex.say(port=5000, address="10.0.0.2", leader="10.0.0.1")
     await ground.open()
-    monkeypatch.setattr(ranks, "spool_room", lambda _: 5)
+    monkeypatch.setattr(remote_ranks, "spool_room", lambda _: 5)
     annex.send(b"an endless stream")
     assert await ground.gather() == [
         "rank 1: its output could not be had: the disk of the first machine has no room for it"
