@@ -34,7 +34,8 @@ class Mutation:
 
 MUTATIONS: Final = (
     Mutation(
-        "cli/hangup.py", "number in full or _is_closed(number) or _has_no_reader(number)", "False",
+        "cli/hangup.py",
+        "number in full or portable.is_closed_terminal(number) or _has_no_reader(number)", "False",
         "tests/cli/test_hangup.py", ("system/test_closed_terminal.py",),
     ),
     Mutation(

@@ -17,7 +17,7 @@ from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.schema import VERSION
 from lading.supervisor import journal
 from lading.testing.world import make_seal
-from lading.wiring import dispatcher
+from lading.wiring import further_dispatcher
 from lading.wiring.directory import DataDirectory
 from lading.wiring.further_dispatcher import Membership
 from lading.wiring.stores import check_upgrade
@@ -77,7 +77,7 @@ def test_a_dispatcher_is_admitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert not for_arvados
         return Membership(api="https://h:1", token=f"v2/uuid/{file.name}")
 
-    monkeypatch.setattr(dispatcher, "invite", invite)
+    monkeypatch.setattr(further_dispatcher, "invite", invite)
     said = run("dispatcher-token", tmp_path / "join", "--data", tmp_path)
     assert (
         said == f"lading: {tmp_path}/join admits one dispatcher to https://h:1; "

@@ -25,7 +25,11 @@ def test_scripts(shell: str) -> None:
         ([], "req", ["request"]),
         (["request"], "l", ["list", "logs"]),
         (["run"], "--prev", ["--preview"]),
-        (["run"], "--st", ["--stdin", "--strict-output", "--storage-class", "--start-after"]),
+        (
+            ["run"],
+            "--st",
+            ["--stdin", "--strict-output", "--storage-class", "--start-after", "--step"],
+        ),
     ],
 )
 def test_words(words: list[str], start: str, found: list[str]) -> None:

@@ -20,7 +20,7 @@ from lading.cli import display
         (1023, "1023 B"),
         (1536, "1.5 KiB"),
         (5 << 30, "5.0 GiB"),
-        (3 << 50, "3072.0 TiB"),
+        (3 << 50, "3.0 PiB"),
     ],
 )
 def test_sizes(count: int, text: str) -> None:
