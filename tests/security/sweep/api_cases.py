@@ -144,7 +144,9 @@ def _included(kind: RecordType, victim: Victim) -> JSON:
 
 
 def _uuids(kind: RecordType, victim: Victim) -> JSON:
-    return victim.uuids.get(kind.plural, [])
+    # Projects take requests, which become steps of a run.
+    plural = "container_requests" if kind.plural == "groups" else kind.plural
+    return victim.uuids.get(plural, [])
 
 
 def _alternatives(kind: RecordType, victim: Victim) -> JSON:
@@ -162,8 +164,10 @@ def _constant(value: JSON) -> Callable[[RecordType, Victim], JSON]:
 
 
 _VALUES: Final[Mapping[str, Callable[[RecordType, Victim], JSON]]] = {
+    "after": _constant(f"{FAR} zzzzz"),
     "alternatives": _alternatives,
     "atomic": _constant(False),
+    "attempt": _constant(1),
     "brief": _constant(True),
     "bypass_federation": _constant(True),
     "cluster_id": _constant("zzzzz"),
@@ -182,14 +186,19 @@ _VALUES: Final[Mapping[str, Callable[[RecordType, Victim], JSON]]] = {
     "keep": _constant(1),
     "limit": _constant(1000),
     "log_ids": lambda kind, victim: list(range(100)),
+    "name": _constant("forged"),
     "new_owner_uuid": lambda kind, victim: victim.user_uuid,
     "new_user_token": lambda kind, victim: victim.scoped,
     "new_user_uuid": lambda kind, victim: victim.user_uuid,
+    "note": _constant("forged"),
     "offset": _constant(0),
     "old_user_uuid": lambda kind, victim: victim.user_uuid,
     "order": _constant(["modified_at desc"]),
+    "outcome": _constant("failed"),
     "own": _constant(False),
+    "params": _constant({"forged": True}),
     "password": _constant("x" * 50),
+    "project": lambda kind, victim: victim.project,
     "reason": _constant("forged"),
     "recursive": _constant(True),
     "redirect_to_new_user": _constant(True),
@@ -200,7 +209,13 @@ _VALUES: Final[Mapping[str, Callable[[RecordType, Victim], JSON]]] = {
     "satisfy": _constant(True),
     "scopes": _constant(["all"]),
     "select": _select,
+    "session": _constant("forged"),
+    "since": _constant("2020-01-01T00:00:00Z"),
     "skip": _constant(True),
+    "source": _constant({"commit": "forged"}),
+    "state": _constant("waiting"),
+    "step": _constant("forged"),
+    "user": lambda kind, victim: victim.user_uuid,
     "username": _constant("victim"),
     "uuid": lambda kind, victim: victim.project,
     "uuids": _uuids,

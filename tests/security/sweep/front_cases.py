@@ -149,6 +149,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "/ui/all_processes/": ("container_requests", "containers"),
     "/ui/collections/": ("collections",),
     "/ui/projects/": ("groups",),
+    "/ui/runs/": ("groups", "container_requests"),
     "/ui/access/": ("collections", "groups", "container_requests"),
     "/ui/trash/": ("collections", "groups"),
     "/ui/tokens/": ("api_client_authorizations",),
@@ -180,7 +181,7 @@ def page_cases(victim: Victim) -> Iterator[Case]:
         "username": "forged", "active": "", "admin": "1", "days": "1", "all": "1", "stop": "1",
         "project": victim.project, "url": "https://forged.example/", "types": "*",
         "scopes": "all", "for": victim.user_uuid, "vcpus": "1", "ram": "1 GiB",
-        "image": RUNNER, "command": "true", "inputs": "", "environment": "",
+        "image": RUNNER, "command": "true", "inputs": "", "environment": "", "run": "forged",
     }  # fmt: skip
     for one in ROUTES:
         pattern = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", one.pattern.pattern)

@@ -68,6 +68,7 @@ async def plant(site: SweepSite) -> Victim:
     token = await it.user(USER)
     user = await it.ok("GET", "users/current", token=token)
     made = await it.ok("POST", "groups", _texts(site, "groups", "name", "description"), token=token)
+    await _plant_run(site, token)
     opened = await it.collection({"open.txt": b"open"}, token=token, name="open")
     narrow = await it.ok(
         "POST",
@@ -103,6 +104,19 @@ def _texts(site: SweepSite, kind: str, *names: str, **more: JSON) -> Record:
             label(f"{kind}.properties"): [label(f"{kind}.properties")],
         }
     return {**given, **more}
+
+
+async def _plant_run(site: SweepSite, token: str) -> None:
+    text = site.canaries.text
+    begun = {
+        "name": text("groups.name"),
+        "params": {text("groups.properties"): text("groups.properties")},
+        "source": {"script": text("groups.properties")},
+        "session": text("groups.properties"),
+    }
+    run = await site.world.ok("POST", "groups/begin_run", begun, token=token)
+    ended = {"outcome": "failed", "note": text("groups.properties")}
+    await site.world.ok("POST", f"groups/{run['uuid']}/end_run", ended, token=token)
 
 
 async def _plant_dispatcher(site: SweepSite, victim: Victim) -> None:
