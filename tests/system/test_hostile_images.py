@@ -131,7 +131,7 @@ def _write_image(tmp_path: Path, members: list[Member]) -> Path:
             "is missing",
         ),
         (_tar(("manifest.json", LINK, "/etc/passwd")), "neither an image nor a root file system"),
-        (_tar(("manifest.json", FILE, gzip.compress(bytes(1 << 20)))), "malformed"),
+        (_tar(("manifest.json", FILE, gzip.compress(bytes(1 << 20), mtime=0))), "malformed"),
         (b"no archive" * 1000, "image.tar"),
     ],
 )
