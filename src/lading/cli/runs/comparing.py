@@ -53,7 +53,10 @@ def diff_run(before: str, after: str | None) -> display.Output:
         "only_after": [asdict(step) for step in comparison.only_after],
         "equal": comparison.equal,
     }
-    click.echo(f"{title_of(old)} ({old['state']}) -> {title_of(new)} ({new['state']})")
+    titles = [title_of(side) for side in (old, new)]
+    if old["uuid"] == new["uuid"]:
+        titles = [f"{side['name']}#{side['attempt']}" for side in (old, new)]
+    click.echo(f"{titles[0]} ({old['state']}) -> {titles[1]} ({new['state']})")
     for title, changes in (("parameter", comparison.params), ("source", comparison.source)):
         _show_values(title, changes)
     click.echo()

@@ -54,11 +54,14 @@ def get_run(
             for step, path in zip(chosen, places(chosen, directory), strict=True)
         ]
 
+    from lading.cli.files import data
+
     written = with_session(action)
     yield written
     for entry in written:
         display.note(
-            f"wrote {entry['files']} files, {display.size(entry['bytes'])}, to {entry['path']}"
+            f"wrote {data.count(entry['files'], 'file')}, {display.size(entry['bytes'])}, "
+            f"to {entry['path']}"
         )
 
 
