@@ -144,20 +144,23 @@ def rerun(
     found = sorted(found, key=lambda one: (one["created_at"], one["uuid"]))
     changes = {"state": "Committed", "priority": priority, "use_existing": reuse}
     contents = read_needed(secrets, found)
-    made = with_session(lambda session: _submit(session, found, changes, contents))
+    made = with_session(
+        lambda session: submit_again(session, found, [changes] * len(found), contents)
+    )
     yield made
     click.echo("\n".join(str(one["uuid"]) for one in made))
     display.note(f"{_counted(made)} submitted; 'lading wait' waits for them")
 
 
-async def _submit(
+async def submit_again(
     session: CliSession,
     found: Sequence[Record],
-    changes: Mapping[str, Any],
+    changes: Sequence[Mapping[str, Any]],
     contents: Mapping[str, str],
 ) -> list[Record]:
-    """Submit requests again; the new ones, in the same order. `contents` are those of secrets by
-    their names. Raises Invalid for a secret that is missing.
+    """Submit requests again, each after those that it needs and with its own changes; the new ones,
+    in the same order. `contents` are those of secrets by their names. Raises Invalid for a secret
+    that is missing.
     """
     # All of them before the first is submitted.
     secrets = [secrets_again(one, contents) for one in found]
@@ -172,8 +175,10 @@ async def _submit(
             "batch",
             body={
                 "container_requests": [
-                    {**repeated(one, {**renewed, **places}), **changes, **secret}
-                    for one, secret in zip(some, secrets[start:], strict=False)
+                    {**repeated(one, {**renewed, **places}), **change, **secret}
+                    for one, change, secret in zip(
+                        some, changes[start:], secrets[start:], strict=False
+                    )
                 ]
             },
         )

@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "diff": "lading.cli.runs.comparing",
     "report": "lading.cli.runs.reporting",
     "get": "lading.cli.runs.fetching",
+    "rerun": "lading.cli.runs.rerunning",
     "cancel": "lading.cli.runs.ending",
     "rm": "lading.cli.runs.ending",
     "begin": "lading.cli.runs.beginning",

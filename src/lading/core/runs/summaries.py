@@ -11,6 +11,8 @@ from lading.core.runs.attempts import RunAttempt
 from lading.core.runs.states import RunCounts, count_steps, run_state, state_with_runner
 
 _CWL: Final = "CWL"
+CWL_INPUTS: Final = ("/var/lib/cwl/workflow_params.json", "/var/lib/cwl/cwl.input.json")
+"""Mounts of the request of a CWL runner that may have its input object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +138,7 @@ def _common(record: Mapping[str, Any], totals: RunTotals) -> dict[str, Any]:
 def _cwl_params(request: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a CWL workflow, as its request mounts them; {} if they are elsewhere."""
     mounts = request.get("mounts") or {}
-    for target in ("/var/lib/cwl/workflow_params.json", "/var/lib/cwl/cwl.input.json"):
+    for target in CWL_INPUTS:
         mount = mounts.get(target)
         content = mount.get("content") if isinstance(mount, Mapping) else None
         if isinstance(content, dict):
