@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from lading.cli.runs import commands
@@ -23,3 +24,10 @@ def test_lists(site: Site, image: str, here: Path) -> None:
 def test_texts_of_a_row() -> None:
     assert commands.parameters_line({"k": 25, "reads": "a.fq"}) == "k=25 reads=a.fq"
     assert [commands.dollars(amount) for amount in (0.0, 0.001, 1.5)] == ["", "<0.01", "1.50"]
+
+
+def test_the_time_left() -> None:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    assert commands.time_left({}, now) == commands.time_left({"expected_end": None}, now) == ""
+    assert commands.time_left({"expected_end": "2026-01-02T00:05:00Z"}, now) == "about 5 min"
+    assert commands.time_left({"expected_end": "2026-01-01T00:00:00Z"}, now) == "a few seconds"

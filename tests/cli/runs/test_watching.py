@@ -26,7 +26,7 @@ def test_a_run_that_has_ended(site: Site, image: str, here: Path) -> None:
 
 def test_a_screen(site: Site, image: str, here: Path) -> None:
     submit(site, image, "drawn", "odd", code=2, play=Play(exit_code=2))
-    run = read(site, "show", "drawn")
+    run = {**read(site, "show", "drawn"), "expected_end": "1970-01-01T00:00:00Z"}
     usual = {"uuid": "u", "is_reused": False, "created_at": "1", "exit_code": 2}
     step = read_step({**usual, "name": "align", "state": "failed"})
     console = Console(width=100, record=True, file=io.StringIO())
@@ -35,3 +35,4 @@ def test_a_screen(site: Site, image: str, here: Path) -> None:
     )
     drawn = console.export_text()
     assert "failed align: exit code 2 bad" in drawn
+    assert "ends in a few seconds" in drawn

@@ -112,3 +112,14 @@ def test_bad_names(name: object) -> None:
 
 def test_a_good_name() -> None:
     assert attempts.check_name(" cohort 7, März ") == "cohort 7, März"
+
+
+def test_the_attempt_that_tells_most() -> None:
+    first = RunAttempt(number=1, outcome=RunOutcome.DONE)
+    second = RunAttempt(number=2, outcome=RunOutcome.FAILED)
+    third = RunAttempt(number=3)
+    every = (first, second, third)
+    assert attempts.exemplary(every, 4) is third
+    assert attempts.exemplary(every, 3) is first
+    assert attempts.exemplary((second, third), 3) is second
+    assert attempts.exemplary(every, 1) is None

@@ -118,12 +118,12 @@ def list_run(
     listed, names = with_session(action)
     yield listed
     now = datetime.now(UTC)
-    headings = ("RUN", "STATE", "STEPS", "FAILED", "REUSED", "TOOK", "AGE", "COST", "SAVED", "USER")
     display.table(
-        (*headings, "PARAMETERS"),
+        ("RUN", "STATE", "STEPS", "FAILED", "REUSED", "TOOK", "LEFT", "AGE", "COST", "SAVED",
+         "USER", "PARAMETERS"),
         [_row(run, names, now) for run in listed],
-        optional=("SAVED", "USER", "COST", "REUSED"),
-    )
+        optional=("SAVED", "USER", "COST", "REUSED", "LEFT"),
+    )  # fmt: skip
     if not listed:
         display.note("no run; 'lading run --run NAME' makes one, see 'lading runs --help'")
 
@@ -137,6 +137,7 @@ def _row(run: Record, names: dict[str, str], now: datetime) -> tuple[str, ...]:
         str(counts["failed"] or ""),
         str(counts["reused"] or ""),
         took(run, now),
+        time_left(run, now).removeprefix("about "),
         display.age(run["began_at"], now),
         dollars(run["cost"]),
         dollars(run["saved"]),
@@ -161,6 +162,16 @@ def took(run: Record, now: datetime) -> str:
         return ""
     end = max(parse_time(moment) for moment in ends) if is_over else now
     return display.duration(max(0.0, (end - parse_time(run["began_at"])).total_seconds()))
+
+
+def time_left(run: Record, now: datetime) -> str:
+    """The time until the expected end of a run: `about 5 min`; "" where none is expected."""
+    from lading.core.containers.attempts.spot import about
+    from lading.core.quantities import parse_time
+
+    # A server before this attribute has none.
+    end = run.get("expected_end")
+    return about(max(0.0, (parse_time(end) - now).total_seconds())) if end else ""
 
 
 def dollars(amount: float) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from lading.cli import display
-from lading.cli.runs.commands import dollars, parameters_line, title_of, took, user_names
+from lading.cli.runs.commands import dollars, parameters_line, time_left, title_of, took, user_names
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.client.run_records.reading import find_run, last_lines, read_run, read_steps
@@ -129,6 +129,7 @@ def show_head(picture: RunPicture) -> None:
             ("begun", f"{display.age(run['began_at'], now)} ago"
              f"{f' by {picture.user}' if picture.user else ''}"),
             ("took", took(run, now)),
+            ("expected end", f"in {left}" if (left := time_left(run, now)) else ""),
             ("cost", cost_line(run)),
             ("attempts", _attempts_line(run)),
         ]

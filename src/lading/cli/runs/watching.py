@@ -14,7 +14,7 @@ import click
 from lading.cli import display
 from lading.cli.exit_codes import note_json
 from lading.cli.options import DURATION
-from lading.cli.runs.commands import title_of, took
+from lading.cli.runs.commands import time_left, title_of, took
 from lading.cli.runs.showing import RunPicture, group_state, look, state_line
 from lading.cli.session import CliSession, with_session
 from lading.client.outcomes import changes, until_changed
@@ -100,7 +100,9 @@ def screen(picture: RunPicture, now: datetime) -> RenderableType:
     from rich.text import Text
 
     run = picture.run
-    head = Text(f"{title_of(run)}  {state_line(run)}  {took(run, now)}", style="bold")
+    left = time_left(run, now)
+    end = f"  ends in {left}" if left else ""
+    head = Text(f"{title_of(run)}  {state_line(run)}  {took(run, now)}{end}", style="bold")
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("STEP", "STATE", "DONE", "", "REUSED"):
         table.add_column(heading, no_wrap=True)

@@ -105,6 +105,15 @@ def find_attempt(attempts: Sequence[RunAttempt], number: int | None) -> RunAttem
     return next((attempt for attempt in attempts if attempt.number == number), None)
 
 
+def exemplary(attempts: Sequence[RunAttempt], number: int) -> RunAttempt | None:
+    """The attempt that tells most about what attempt `number` will do: the latest one before it
+    that its program did not report as failed or cancelled, else the latest one; None without one.
+    """
+    earlier = [attempt for attempt in attempts if attempt.number < number]
+    whole = [attempt for attempt in earlier if attempt.outcome in (None, RunOutcome.DONE)]
+    return next(reversed(whole or earlier), None)
+
+
 def begin(
     attempts: Sequence[RunAttempt], fresh: RunAttempt, *, number: int | None = None
 ) -> tuple[tuple[RunAttempt, ...], RunAttempt]:

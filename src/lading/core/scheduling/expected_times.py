@@ -79,10 +79,15 @@ def tool_of(of: Container | Recipe, input_bytes: int) -> Tool:
     """The tool of a container or recipe; `input_bytes` are those of its mounted collections."""
     return Tool(
         of.runtime_user_uuid or "",
-        hashlib.sha256(program(of.command).encode("utf-8", "surrogatepass")).hexdigest(),
+        program_key(of.command),
         of.container_image,
         max(0, input_bytes).bit_length(),
     )
+
+
+def program_key(command: Sequence[str]) -> str:
+    """The name under which the run times of the program of a command are kept."""
+    return hashlib.sha256(program(command).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def program(command: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from typing import Final
 from lading.api import authorization
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
+from lading.api.resources.runs.expecting import MOST_EXPECTED_STEPS, expected_end
 from lading.core import ids
 from lading.core.errors import Invalid, NotFound
 from lading.core.quantities import format_time, parse_time
@@ -54,6 +55,8 @@ MOST_RUNS: Final = 100
 """Runs of one page."""
 MOST_STEPS: Final = 10_000
 """Steps of one answer."""
+_MOST_EXPECTED: Final = 20
+"""Runs of one page with an expected end; each takes some statements."""
 _EXAMINED: Final = 2000
 """Runs that one call examines for those in a state: a later call goes on after them."""
 _OF_PROJECT: Final = (
@@ -97,7 +100,8 @@ async def get_run(call: ApiCall) -> ApiResponse:
     async with call.services.database.reading() as tx:
         subject = await _find(tx, call)
         counted = await steps.totals(tx, tx.dialect, [subject.scope])
-    body = subject.show(summaries.add_up(counted[subject.uuid]))
+        body = subject.show(summaries.add_up(counted[subject.uuid]))
+        await _add_expected_ends(tx, call, [subject], [body])
     del body["position_at"]
     return ApiResponse(body=body)
 
@@ -193,7 +197,42 @@ async def _page(
     subjects = await _subjects(tx, call, [row for _, _, row in page])
     counted = await steps.totals(tx, tx.dialect, [subject.scope for subject in subjects])
     shown = [subject.show(summaries.add_up(counted[subject.uuid])) for subject in subjects]
+    await _add_expected_ends(tx, call, subjects, shown)
     return shown, position
+
+
+async def _add_expected_ends(
+    tx: Transaction,
+    call: ApiCall,
+    subjects: Sequence[_ProjectRun | _RunnerRun],
+    items: Sequence[Record],
+) -> None:
+    """Add the expected ends of some runs to them: null for a workflow, whose runner decides which
+    steps come.
+    """
+    examined = 0
+    for subject, item in zip(subjects, items, strict=True):
+        item["expected_end"] = None
+        is_live = item["counts"]["running"] and item["counts"]["total"] <= MOST_EXPECTED_STEPS
+        if not isinstance(subject, _ProjectRun) or not is_live or examined >= _MOST_EXPECTED:
+            continue
+        examined += 1
+        item["expected_end"] = await expected_end(
+            tx,
+            subject.scope,
+            _earlier_scope(tx, subject),
+            call.caller,
+            now=call.services.clock.now(),
+            is_over=subject.attempt.ended_at is not None,
+        )
+
+
+def _earlier_scope(tx: Transaction, subject: _ProjectRun) -> RunScope | None:
+    """The steps of the attempt by which those of a later one are judged."""
+    earlier = attempts.exemplary(subject.known, subject.attempt.number)
+    if earlier is None:
+        return None
+    return _project_run(tx, subject.project, earlier.number).scope
 
 
 async def _search(
