@@ -50,7 +50,7 @@ def test_other_parameters_need_the_program(site: Site, image: str, here: Path) -
 
 def test_a_workflow_is_run_again_with_other_inputs(site: Site, image: str, here: Path) -> None:
     target = "/var/lib/cwl/cwl.input.json"
-    attributes = {
+    attributes: dict[str, Any] = {
         "name": "flow",
         "scheduling_parameters": {"supervisor": True},
         "mounts": {

@@ -8,6 +8,23 @@ from tests.cli.runs.runs_site import read, submit
 from tests.cli.site import Play, Site
 
 
+def test_inputs_are_contents_that_no_step_made(site: Site, image: str, here: Path) -> None:
+    data = here / "reads.txt"
+    data.write_text("acgt")
+    named = ("--input", f"/in={data}")
+    run = ("run", "--quiet", "--image", image, "--run", "reading")
+    site.command(*run, "--name", "a", *named, "--", "a", plays=[Play()])
+    first = read(site, "show", "reading")
+    output = first["steps"][0]["requests"][0]["output"]
+    site.command(*run, "--name", "b", "--input", f"/in={output}", "--", "b", plays=[Play()])
+    (source,) = read(site, "show", "reading")["inputs"]
+    assert source["readers"] == ["a"]
+    assert source["content"] != output
+    shown = site.lading("runs", "show", "reading").stdout
+    assert source["content"] in shown
+    assert "READ BY" in shown
+
+
 def test_a_failure_is_found_by_one_command(site: Site, image: str, here: Path) -> None:
     submit(site, image, "cohort-7", "align", "1", play=Play())
     submit(

@@ -26,7 +26,7 @@ def item(uuid: str, **more: Any) -> dict[str, Any]:
 def test_a_report() -> None:
     steps = [
         read_step(item("a", output="1", started_at=T1, finished_at=T2, cost=1.5, output_uuid="x")),
-        read_step(item("b", inputs=["1"], output="2", is_reused=True, container_image="i")),
+        read_step(item("b", inputs=["1", "0"], output="2", is_reused=True, container_image="i")),
         read_step(
             item(
                 "c", state="failed", exit_code=3, depends_on=["a"], usage={"memory": 2048},
@@ -34,9 +34,12 @@ def test_a_report() -> None:
             )
         ),
     ]  # fmt: skip
-    report = make_report(RUN, steps, user="ada", lines={"c": ["no reads"]}, now=5.0)
+    report = make_report(
+        RUN, steps, user="ada", lines={"c": ["no reads"]}, now=5.0, names={"0": "reads"}
+    )
     tables = {table.title: table.rows for table in report.tables}
     assert tables["Parameters"] == (("k", "25"), ("reads", "a.fq"))
+    assert tables["Inputs"] == (("reads", "0", "b"),)
     assert tables["Versions"] == (("i", "b, c"),)
     assert tables["Outputs"] == (("b", "b", "", "2"),)
     assert tables["Steps"][0][:4] == ("a", "done", "1 of 1", "")

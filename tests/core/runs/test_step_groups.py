@@ -101,3 +101,17 @@ def test_every_step_is_in_one_group_and_every_group_once_in_the_tree(
     total = sum(group.counts.total for group in groups)
     assert total == len(steps)
     assert all(step.state is RequestStatus.DONE for step in steps)
+
+
+def test_inputs_of_a_run_are_made_by_no_step_of_it() -> None:
+    steps = [
+        step_groups.read_step(item("a", "a", inputs=["reads", EMPTY_PDH], output="1")),
+        step_groups.read_step(item("b", "b", inputs=["1", "genome"], output="2")),
+        step_groups.read_step(item("c", "c.1", inputs=["reads", "2"])),
+        step_groups.read_step(item("d", "c.2", inputs=["reads"])),
+    ]
+    inputs = step_groups.inputs_of(steps)
+    assert [(read.content, read.readers) for read in inputs] == [
+        ("reads", ("a", "c")),
+        ("genome", ("b",)),
+    ]

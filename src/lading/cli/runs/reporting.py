@@ -46,12 +46,19 @@ def report_run(
     """
     if crate is not None and os.path.lexists(crate):
         raise Conflict(f"{crate}: is there already; give a new name")
-    picture = with_session(lambda session: look(session, run, failures=_FAILURES, lines=_LINES))
+    picture = with_session(
+        lambda session: look(session, run, failures=_FAILURES, lines=_LINES, is_whole=True)
+    )
     target = output or Path(f"{_file_name(picture)}.html")
     if target.exists() and not overwrite:
         raise Conflict(f"{target}: is there already; --overwrite replaces it")
     report = make_report(
-        picture.run, picture.steps, user=picture.user, lines=picture.lines, now=time.time()
+        picture.run,
+        picture.steps,
+        user=picture.user,
+        lines=picture.lines,
+        now=time.time(),
+        names=picture.names,
     )
     write = write_markdown if target.suffix == ".md" else write_html
     target.write_text(write(report), encoding="utf-8")

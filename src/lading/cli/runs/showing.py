@@ -17,10 +17,22 @@ from lading.client.run_records.reading import find_run, last_lines, read_run, re
 from lading.core.quantities import shorten
 from lading.core.request_status import RequestStatus
 from lading.core.runs.states import RunCounts
-from lading.core.runs.step_groups import RunStep, StepGroup, failures_of, group_steps, tree_of
+from lading.core.runs.step_groups import (
+    RunInput,
+    RunStep,
+    StepGroup,
+    failures_of,
+    group_steps,
+    inputs_of,
+    tree_of,
+)
 
 _FAILURES: Final = 20
 """Failures whose last lines are shown without --all."""
+_INPUTS: Final = 10
+"""Inputs that are shown without --all."""
+_MOST_NAMED: Final = 50
+"""Inputs whose names are read."""
 _DEEPEST: Final = 12
 """Indented steps of the tree."""
 
@@ -33,6 +45,8 @@ class RunPicture:
     steps: list[RunStep]
     lines: dict[str, list[str]] = field(default_factory=dict)
     user: str = ""
+    names: dict[str, str] = field(default_factory=dict)
+    """Names of input collections by content."""
 
 
 @click.command("show")
@@ -53,16 +67,23 @@ def show_run(run: str, is_all: bool, lines: int) -> display.Output:
     lading runs show cohort-7#1 --lines 10
     """
     most = 10_000 if is_all else _FAILURES
-    picture = with_session(lambda session: look(session, run, failures=most, lines=lines))
+    picture = with_session(
+        lambda session: look(session, run, failures=most, lines=lines, is_whole=True)
+    )
     yield document(picture)
     show_head(picture)
     show_failures(picture, most)
     click.echo()
     show_tree(group_steps(picture.steps), is_all=is_all)
+    show_inputs(picture, is_all=is_all)
 
 
-async def look(session: CliSession, named: str, *, failures: int, lines: int) -> RunPicture:
-    """Read a run, its steps, and the last lines of its first failures."""
+async def look(
+    session: CliSession, named: str, *, failures: int, lines: int, is_whole: bool = False
+) -> RunPicture:
+    """Read a run, its steps, and the last lines of its first failures; `is_whole`: the names of its
+    inputs too.
+    """
     import asyncio
 
     reference = await find_run(session.api, named)
@@ -83,7 +104,23 @@ async def look(session: CliSession, named: str, *, failures: int, lines: int) ->
         steps=steps,
         lines={uuid: task.result() for uuid, task in tasks.items()},
         user=names.get(run["user_uuid"], ""),
+        names=await _input_names(session, steps) if is_whole else {},
     )
+
+
+async def _input_names(session: CliSession, steps: Sequence[RunStep]) -> dict[str, str]:
+    """The names of input collections that the caller can read, by content: that of the oldest."""
+    contents = [read.content for read in inputs_of(steps)][:_MOST_NAMED]
+    if not contents:
+        return {}
+    rows = await session.api.list(
+        "collections",
+        filters=[["portable_data_hash", "in", contents]],
+        select=("portable_data_hash", "name"),
+        order=("created_at desc",),
+        limit=1000,
+    )
+    return {row["portable_data_hash"]: row["name"] for row in rows if row["name"]}
 
 
 def document(picture: RunPicture) -> Record:
@@ -100,6 +137,10 @@ def document(picture: RunPicture) -> Record:
                 "last_lines": picture.lines.get(step.uuid, []),
             }
             for step in failures_of(picture.steps)
+        ],
+        "inputs": [
+            {**asdict(read), "name": picture.names.get(read.content, "")}
+            for read in inputs_of(picture.steps)
         ],
         "steps": [
             {
@@ -195,6 +236,25 @@ def show_tree(groups: Sequence[StepGroup], *, is_all: bool) -> None:
                 _step_row(step, f"{indent}  - {shorten(step.name, 60)}") for step in group.steps
             ]
     display.table(("STATE", "DONE", "REUSED", "TIME", "COST", "STEP"), rows, optional=("COST",))
+
+
+def show_inputs(picture: RunPicture, *, is_all: bool) -> None:
+    """Print the contents that no step of the run made."""
+    inputs = inputs_of(picture.steps)
+    shown = inputs if is_all else inputs[:_INPUTS]
+    if not shown:
+        return
+    click.echo()
+    display.table(
+        ("INPUT", "CONTENT", "READ BY"),
+        [(picture.names.get(read.content, ""), read.content, _readers(read)) for read in shown],
+    )
+    if len(inputs) > len(shown):
+        display.note(f"and {len(inputs) - len(shown)} further inputs; --all shows them")
+
+
+def _readers(read: RunInput) -> str:
+    return shorten(", ".join(read.readers), 120)
 
 
 def _group_row(group: StepGroup, name: str) -> tuple[str, ...]:

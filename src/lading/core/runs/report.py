@@ -11,7 +11,14 @@ import msgspec
 from lading.core.drawing.gantt import TimelineTask
 from lading.core.drawing.layered import Edge
 from lading.core.quantities import duration, parse_time, shorten, size
-from lading.core.runs.step_groups import RunStep, StepGroup, failures_of, group_steps, needs_of
+from lading.core.runs.step_groups import (
+    RunStep,
+    StepGroup,
+    failures_of,
+    group_steps,
+    inputs_of,
+    needs_of,
+)
 
 Row = tuple[str, ...]
 
@@ -60,8 +67,11 @@ def make_report(
     user: str,
     lines: Mapping[str, Sequence[str]],
     now: float,
+    names: Mapping[str, str] | None = None,
 ) -> RunReport:
-    """The report on a run, as the API shows it; `lines` are the last ones of failures, by uuid."""
+    """The report on a run, as the API shows it; `lines` are the last ones of failures, by uuid,
+    `names` those of input collections, by content.
+    """
     groups = group_steps(steps)
     title = f"{run['name'] or run['uuid']}, attempt {run['attempt']}"
     failures = [
@@ -70,42 +80,60 @@ def make_report(
         )
         for step in failures_of(steps)
     ]
-    params = [(name, show_value(value)) for name, value in run["params"].items()]
     return RunReport(
         title=title,
         state=str(run["state"]),
         facts=_facts(run, user),
         failures=tuple(failures),
-        tables=(
-            ReportTable(title="Parameters", headings=("Name", "Value"), rows=tuple(params)),
-            ReportTable(
-                title="Steps",
-                headings=(
-                    "Step", "State", "Done", "Reused", "Time of work", "Most memory", "Cost",
-                ),
-                rows=tuple(_step_row(group) for group in groups),
-            ),
-            ReportTable(
-                title="Versions",
-                headings=("Image", "Steps"),
-                rows=_images(groups),
-            ),
-            ReportTable(
-                title="Outputs",
-                headings=("Step", "Name", "Collection", "Content"),
-                rows=tuple(
-                    (step.group, step.name, step.output_uuid or "", step.output)
-                    for step in _last_steps(groups)
-                    if step.output
-                ),
-            ),
-        ),
+        tables=_tables(run, steps, groups, names or {}),
         warnings=tuple(f"{step.name}: {step.warning}" for step in steps if step.warning),
         groups=groups,
         edges=tuple((need, group.name) for group in groups for need in group.needs),
         tasks=_tasks(steps),
         now=now,
-    )  # fmt: skip
+    )
+
+
+def _tables(
+    run: Mapping[str, Any],
+    steps: Sequence[RunStep],
+    groups: Sequence[StepGroup],
+    names: Mapping[str, str],
+) -> tuple[ReportTable, ...]:
+    return (
+        ReportTable(
+            title="Parameters",
+            headings=("Name", "Value"),
+            rows=tuple((name, show_value(value)) for name, value in run["params"].items()),
+        ),
+        ReportTable(
+            title="Inputs",
+            headings=("Name", "Content", "Read by"),
+            rows=tuple(
+                (names.get(read.content, ""), read.content, ", ".join(read.readers))
+                for read in inputs_of(steps)
+            ),
+        ),
+        ReportTable(
+            title="Steps",
+            headings=("Step", "State", "Done", "Reused", "Time of work", "Most memory", "Cost"),
+            rows=tuple(_step_row(group) for group in groups),
+        ),
+        ReportTable(
+            title="Versions",
+            headings=("Image", "Steps"),
+            rows=_images(groups),
+        ),
+        ReportTable(
+            title="Outputs",
+            headings=("Step", "Name", "Collection", "Content"),
+            rows=tuple(
+                (step.group, step.name, step.output_uuid or "", step.output)
+                for step in _last_steps(groups)
+                if step.output
+            ),
+        ),
+    )
 
 
 def show_value(value: object) -> str:

@@ -20,7 +20,6 @@ from lading.core.request_status import RequestStatus
 from lading.core.runs.report import show_value
 from lading.core.runs.step_groups import RunStep, needs_of
 from lading.core.runs.summaries import CWL_INPUTS
-from lading.core.values import JsonObject
 
 _ENDED_BADLY: Final = (RequestStatus.FAILED, RequestStatus.CANCELLED)
 _SNAKEMAKE: Final = "snakemake"
@@ -110,7 +109,7 @@ def _makers(steps: Iterable[RunStep]) -> dict[str, str]:
     return makers
 
 
-def renew(request: Mapping[str, Any], plan: RerunPlan) -> JsonObject:
+def renew(request: Mapping[str, Any], plan: RerunPlan) -> dict[str, Any]:
     """A request of the plan as the next attempt has it: where it read the output of a step that
     runs again, by content, it needs that step.
     """
@@ -124,7 +123,7 @@ def renew(request: Mapping[str, Any], plan: RerunPlan) -> JsonObject:
     }
 
 
-def _renewed(mount: Mapping[str, Any], plan: RerunPlan, position: int) -> JsonObject:
+def _renewed(mount: Mapping[str, Any], plan: RerunPlan, position: int) -> dict[str, Any]:
     """A mount of the step at a position."""
     asked = mount.get("container_request")
     if isinstance(asked, str) and asked in plan.renamed:
@@ -138,12 +137,12 @@ def _renewed(mount: Mapping[str, Any], plan: RerunPlan, position: int) -> JsonOb
     if maker is None or plan.position[maker] >= position:
         return dict(mount)
     path = "/".join(filter(None, (inner.strip("/"), str(mount.get("path") or "").strip("/"))))
-    renewed: JsonObject = {"kind": "output", "container_request": maker}
+    renewed: dict[str, Any] = {"kind": "output", "container_request": maker}
     renewed |= {"path": path} if path else {}
     return renewed | ({"exclude_from_output": True} if mount.get("exclude_from_output") else {})
 
 
-def replace_inputs(request: Mapping[str, Any], values: Mapping[str, Any]) -> JsonObject:
+def replace_inputs(request: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The request of a CWL runner with other values in its input object. Raises Invalid for an
     input that the object has not, and where the request has no such object.
     """

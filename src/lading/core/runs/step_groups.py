@@ -91,6 +91,16 @@ class StepGroup:
         return sum(step.cost for step in self.steps if not step.is_reused)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInput:
+    """A content from outside of a run: its portable data hash, and the names of the steps that read
+    it.
+    """
+
+    content: str
+    readers: tuple[str, ...]
+
+
 def read_step(item: Mapping[str, Any]) -> RunStep:
     """A step from an item of `run_steps`."""
     status = _object(item, "runtime_status")
@@ -161,6 +171,19 @@ def needs_of(steps: Sequence[RunStep]) -> dict[str, tuple[str, ...]]:
             uuid for uuid in dict.fromkeys((*asked, *read)) if uuid != step.uuid
         )
     return needs
+
+
+def inputs_of(steps: Sequence[RunStep]) -> tuple[RunInput, ...]:
+    """The contents that steps read and none of them made, in the order of their first readers."""
+    made = {step.output for step in steps}
+    readers: dict[str, dict[str, None]] = {}
+    for step in steps:
+        for content in step.inputs:
+            if content not in made and content != EMPTY_PDH:
+                readers.setdefault(content, {})[step.group] = None
+    return tuple(
+        RunInput(content=content, readers=tuple(names)) for content, names in readers.items()
+    )
 
 
 def group_steps(steps: Sequence[RunStep]) -> tuple[StepGroup, ...]:
