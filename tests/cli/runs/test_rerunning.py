@@ -73,3 +73,14 @@ def test_a_workflow_is_run_again_with_other_inputs(site: Site, image: str, here:
 def request(site: Site, uuid: str) -> dict[str, Any]:
     shown: dict[str, Any] = json.loads(site.lading("request", "show", "--json", uuid).stdout)
     return shown
+
+
+def test_a_missing_secret_begins_no_attempt(site: Site, image: str, here: Path) -> None:
+    run = ("run", "--detach", "--image", image, "--run", "hidden", "--secret", "key=abc")
+    site.lading(*run, "--", "a")
+    site.lading("runs", "cancel", "hidden", "--yes")
+    assert "key" in site.lading("runs", "rerun", "hidden", "--yes", code=1).stderr
+    assert read(site, "show", "hidden")["attempt"] == 1
+    again = read(site, "rerun", "hidden", "--yes", "--secret", "key=abc")
+    assert again["attempt"] == 2
+    site.lading("runs", "cancel", "hidden", "--yes")
