@@ -32,7 +32,7 @@ class View:
 
 def views(page: Page, origin: str, uuids: Iterable[str], **query: str) -> Iterator[View]:
     """The pages of a browser that is logged in, each about the first of these records that it is
-    about. Parts of pages and files are left out.
+    about. Parts of pages, files and reports are left out: in the latter no script may look.
 
     Raises AssertionError for an address of a record that is about none of them.
     """
@@ -46,7 +46,9 @@ def views(page: Page, origin: str, uuids: Iterable[str], **query: str) -> Iterat
         for asked in (*wanted, *(f"{place}?{found}" for place in wanted)):
             answer = page.request.get(f"{origin}{asked}")
             statuses.add(answer.status)
-            if answer.status == 200 and answer.text().startswith("<!doctype html"):
+            has_scripts = "sandbox" not in answer.headers.get("content-security-policy", "")
+            is_whole = answer.text().startswith("<!doctype html")
+            if answer.status == 200 and has_scripts and is_whole:
                 yield View(_name(one.pattern.pattern), asked)
                 break
         of_a_file = path.endswith(_OF_FILES)

@@ -50,6 +50,11 @@ host.
 """
 DOWNLOAD: Final = "default-src 'none'; sandbox"
 """Content-Security-Policy of a file that a container wrote."""
+REPORT: Final = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+"""Content-Security-Policy of a report: a page of its own with styles, which quotes strangers."""
 _DOT: Final = re.compile("%2e", re.IGNORECASE)
 # A path below the page without a backslash, which browsers read as a slash.
 _PLACE: Final = re.compile(r"/ui/[!-\[\]-~]*")

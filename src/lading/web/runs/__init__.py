@@ -1,11 +1,11 @@
-"""Pages of runs: the list, one run with its failures, steps, drawings and outputs."""
+"""Pages of runs: the list, one run with its failures, steps and drawings, its report."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from lading.web.routes import PageRoute, route
-from lading.web.runs import drawings, listing, page, steps
+from lading.web.runs import comparing, drawings, listing, page, report, steps
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", "/ui/", listing.show),
@@ -19,4 +19,6 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", "/ui/runs/{uuid}/outputs", steps.show_outputs),
     route("GET", "/ui/runs/{uuid}/graph", drawings.show_graph),
     route("GET", "/ui/runs/{uuid}/timeline", drawings.show_timeline),
+    route("GET", "/ui/runs/{uuid}/compare", comparing.show),
+    route("GET", "/ui/runs/{uuid}/report", report.show),
 )
