@@ -13,8 +13,9 @@ from lading.core.errors import Invalid, LadingError
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.request_status import parse_status
 from lading.web.keyset import LONG_PATIENCE, PATIENCE
-from lading.web.requests import page, rows
-from lading.web.requests.rows import STATES
+from lading.web.requests import columns, page, rows
+from lading.web.requests.columns import ListedRows
+from lading.web.requests.rows import STATES, RequestRow
 from lading.web.visit import Visit
 
 LIST: Final = "/ui/requests"
@@ -24,12 +25,13 @@ _MOST: Final = 200
 """Requests of one form."""
 # Calls at a time for the actions on chosen rows; the server takes writes one after another.
 _AT_ONCE: Final = 8
-_FILTERS: Final = ("state", "q", "owner", "after")
+_FILTERS: Final = ("state", "q", "owner", "after", "by")
 
 
 async def show(visit: Visit) -> Response:
     """A page of the list."""
-    wanted = {name: visit.query(name) for name in _FILTERS}
+    picked_columns = columns.chosen_columns(visit)
+    wanted = {name: visit.query(name) for name in _FILTERS} | {"cols": ",".join(picked_columns)}
     text = wanted["q"].strip()
     if is_uuid(text) and infix_of(text) == Infix.REQUEST:
         return visit.redirect(f"{LIST}/{text}")
@@ -46,9 +48,12 @@ async def show(visit: Visit) -> Response:
     picked = found.rows[:_PAGE]
     older = address(**{**wanted, "after": picked[-1].key}) if len(found.rows) > _PAGE else ""
     further = {**wanted, "after": f"{found.reached}~", "far": "1"} if found.reached else {}
+    listed = await _arranged(visit, picked)
+    shown = ",".join(row.uuid for row in listed.rows)
     return visit.page(
         "requests.html",
-        rows=picked,
+        listed=listed,
+        labels=columns.LABELS,
         chips=_chips(wanted),
         wanted=wanted,
         newest=address(**{**wanted, "after": ""}),
@@ -57,7 +62,7 @@ async def show(visit: Visit) -> Response:
         further=address(**further),
         cancelled=visit.query("cancelled"),
         again=visit.query("again"),
-        shown=",".join(row.uuid for row in picked),
+        refresh=address(f"{LIST}/rows", cols=wanted["cols"], by=wanted["by"], uuids=shown),
         topics=rows.topics(picked, new=not wanted["after"]),
     )
 
@@ -66,7 +71,17 @@ async def refresh(visit: Visit) -> Response:
     """The rows of some requests, in the same order: a list never moves below the pointer."""
     uuids = [one for one in visit.query("uuids").split(",") if is_uuid(one)][:_PAGE]
     picked = await rows.find_among(visit, uuids) if uuids else []
-    return visit.page("requests_rows.html", rows=picked, can_pick=True)
+    return visit.page("requests_rows.html", listed=await _arranged(visit, picked))
+
+
+async def _arranged(visit: Visit, picked: Sequence[RequestRow]) -> ListedRows:
+    """The rows with the columns and the groups that the address names."""
+    return await columns.arrange(
+        visit,
+        picked,
+        columns.chosen_columns(visit),
+        is_grouped=visit.query("by") == columns.BY_RUN,
+    )
 
 
 async def tell_new(visit: Visit) -> Response:
@@ -138,10 +153,10 @@ async def _each(
     )
 
 
-def address(**wanted: str) -> str:
+def address(path: str = LIST, **wanted: str) -> str:
     """The address of a list with these filters."""
     query = urlencode({name: value for name, value in wanted.items() if value})
-    return f"{LIST}?{query}" if query else LIST
+    return f"{path}?{query}" if query else path
 
 
 def _check(uuid: str) -> None:
