@@ -23,13 +23,26 @@ async def names(api: ApiClient) -> list[str]:
     return list(dict.fromkeys(str(run["name"]) for run in runs if run["kind"] == "project"))
 
 
+async def find(api: ApiClient, run: str) -> Record | None:
+    """The run that the form names, with the parameters of its latest attempt; None without one."""
+    runs: list[Record] = []
+    with suppress(LadingError):
+        runs = await _of_name(api, run)
+    return runs[0] if runs else None
+
+
+async def _of_name(api: ApiClient, run: str) -> list[Record]:
+    """The runs with this name that are projects, the last begun first."""
+    params: Record = {"name": run, "limit": 100}
+    answer: Any = await api.request("GET", "groups/runs", params=params)
+    return [item for item in answer["items"] if (item["name"], item["kind"]) == (run, "project")]
+
+
 async def attributes(api: ApiClient, run: str, project: str, body: Record) -> dict[str, Any]:
     """The attributes that make a request a step of the latest attempt of a run; one that is not
     there begins, in `project` or the caller's home. Raises Invalid, Forbidden.
     """
-    params: Record = {"name": run, "limit": 100}
-    answer: Any = await api.request("GET", "groups/runs", params=params)
-    same = [item for item in answer["items"] if (item["name"], item["kind"]) == (run, "project")]
+    same = await _of_name(api, run)
     if same:
         uuid, attempt = same[0]["uuid"], same[0]["attempt"]
     else:

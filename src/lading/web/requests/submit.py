@@ -25,8 +25,9 @@ from lading.core.errors import Invalid, LadingError
 from lading.core.gpu_architectures import ROCM, default_stack
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 from lading.core.quantities import parse_size
+from lading.core.runs.report import show_value
 from lading.core.secrets import needed_names, restored
-from lading.web.requests import run_choice
+from lading.web.requests import input_choice, run_choice
 from lading.web.visit import Visit
 
 _OUTPUT: Final = "/out"
@@ -36,7 +37,8 @@ _PRIORITY: Final = 500
 _MOST_IMAGES: Final = 200
 _GPUS: Final = ("gpus", "gpu_memory", "gpu_type", "gpu_version")
 _TEXTS: Final = (
-    "name", "image", "command", "inputs", "environment", "vcpus", "ram", *_GPUS, "project", "run",
+    "name", "image", "command", "inputs", "collection", "collection_path", "environment", "vcpus",
+    "ram", *_GPUS, "project", "run",
 )  # fmt: skip
 _SWITCHES: Final = ("reuse", "internet")
 _EMPTY: Final[Mapping[str, str]] = {
@@ -71,7 +73,7 @@ async def show(visit: Visit) -> Response:
     """The form; filled in from the request `from`, if the address has one."""
     earlier = visit.query("from")
     texts, needed = dict(_EMPTY), list[Any]()
-    for name in ("image", "run"):
+    for name in ("image", "run", "collection"):
         texts[name] = visit.query(name)[:400]
     if earlier:
         found = await visit.api.get("container_requests", _need_request(earlier))
@@ -97,6 +99,8 @@ async def submit(visit: Visit) -> Response:
         if error.status >= 500:
             raise
         reading.faults["project"] = error.message
+    if texts["collection"]:
+        await _add_collection(visit, reading, texts)
     body = _body(reading, base, project)
     contents = _secrets(visit, needed)
     missing = [name for name in needed_names(needed) if name not in contents]
@@ -126,6 +130,20 @@ async def submit(visit: Visit) -> Response:
     )
 
 
+async def _add_collection(visit: Visit, reading: _Reading, texts: dict[str, str]) -> None:
+    """Make the chosen collection a line of the inputs."""
+    try:
+        source = await input_choice.find_collection(visit.api, texts["collection"])
+    except LadingError as error:
+        if error.status >= 500:
+            raise
+        reading.faults["collection"] = error.message
+        return
+    target = texts["collection_path"] or input_choice.PATH
+    texts["inputs"] = f"{texts['inputs']}\n{target}={source}".strip()
+    texts["collection"] = texts["collection_path"] = ""
+
+
 def _secrets(visit: Visit, needed: Sequence[Any]) -> dict[str, str]:
     """The contents of the secrets that the form has, by their names."""
     found = {name: visit.field(f"secret:{name}") for name in needed_names(needed)}
@@ -144,6 +162,7 @@ async def _form(
 ) -> Response:
     images = [name for one in await list_images(visit.api) for name in one.names]
     runs = await run_choice.names(visit.api)
+    run = await run_choice.find(visit.api, texts["run"]) if texts["run"] else None
     return visit.page(
         "submit.html",
         status=status,
@@ -154,6 +173,9 @@ async def _form(
         refused=refused,
         images=list(dict.fromkeys(images))[:_MOST_IMAGES],
         runs=runs,
+        run=run,
+        params=[(name, show_value(value)) for name, value in run["params"].items()] if run else [],
+        collections=await input_choice.suggestions(visit),
     )
 
 
