@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import jinja2
 import pytest
@@ -20,6 +21,19 @@ def renderer() -> Renderer:
 def test_everything_is_escaped(renderer: Renderer) -> None:
     text = renderer.render("fault.html", {"title": "<b>", "text": "\"'<script>"})
     assert "&lt;b&gt;: &#34;&#39;&lt;script&gt;" in text
+
+
+def test_the_age_of_a_record(renderer: Renderer) -> None:
+    row = SimpleNamespace(
+        state="done", reused=False, uuid="x", title="a", fault="", progress=None, seconds=None,
+        created_at="2026-01-02T03:04:00.000000000Z",
+    )  # fmt: skip
+    group = SimpleNamespace(uuid="", rows=[row])
+    listed = SimpleNamespace(groups=[group], is_grouped=False, columns=(), cells={})
+    assert (
+        '<time datetime="2026-01-02T03:04:00.000000000Z" title="2026-01-02 03:04:00 UTC">'
+        "1 min ago</time>"
+    ) in renderer.render("requests_rows.html", {"listed": listed})
 
 
 def test_nothing_is_left_out_silently(renderer: Renderer) -> None:

@@ -9,18 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from lading.client.request_states import REUSED
 from lading.core.quantities import age, duration, parse_time, shorten, size
 from lading.core.request_status import RequestStatus
 
 _HERE: Final = Path(__file__).parent
+_STATES: Final = 512
+"""States whose elements are kept: a list shows the same few in each row."""
 STATIC: Final = _HERE / "static"
 _VENDOR: Final = ("htmx.min.js", "sse.min.js", "xterm.js", "uPlot.iife.min.js")
 """Files that `scripts/assets.sh` fetches, without which the page has no live updates, no plots and
@@ -77,9 +80,10 @@ class Renderer:
         """Time since a timestamp, with the exact time as its title."""
         if not text:
             return Markup("")
-        exact = shown_moment(text)
-        return Markup('<time datetime="{}" title="{}">{} ago</time>').format(
-            text, exact, age(text, self._clock())
+        # A list has one for each row, and Markup.format takes as long as the rest of the row.
+        words = escape(f"{age(text, self._clock())} ago")
+        return Markup(
+            f'<time datetime="{escape(text)}" title="{escape(shown_moment(text))}">{words}</time>'
         )
 
 
@@ -178,6 +182,7 @@ def _rank(state: str) -> int:
     return ("bad", "off", "run", "wait", "plain", "good").index(look(state)[0])
 
 
+@lru_cache(maxsize=_STATES)
 def state(text: str) -> Markup:
     """A state as a word with a shape and a colour."""
     kind, shape = look(text)

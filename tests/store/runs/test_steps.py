@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +12,7 @@ from lading.core.request_status import RequestStatus, request_status
 from lading.core.runs import attempts
 from lading.store import records
 from lading.store.containers import lineage
-from lading.store.database import Database, Transaction
+from lading.store.database import Database, Row, Transaction, Value
 from lading.store.runs import steps
 
 STATES: list[dict[str, Any]] = [
@@ -47,6 +48,21 @@ async def add(
         **more,
     }
     await records.insert(tx, REQUESTS, request)
+
+
+class RecordedStatements:
+    """A transaction that notes the texts of its queries."""
+
+    def __init__(self, tx: Transaction, statements: set[str]) -> None:
+        self._tx = tx
+        self._statements = statements
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+    async def fetch(self, sql: str, values: Sequence[Value] = (), **more: Any) -> list[Row]:
+        self._statements.add(sql)
+        return await self._tx.fetch(sql, values, **more)
 
 
 async def test_the_status_of_each_step_is_that_of_its_request(database: Database) -> None:
@@ -95,6 +111,25 @@ async def test_money_and_times(database: Database) -> None:
     assert (fresh.cost, fresh.saved, reused.cost, reused.saved) == (2.5, 0.0, 0.0, 3.0)
     assert (fresh.started_at, fresh.finished_at) == ("a", "c")
     assert totals["none"] == []
+
+
+async def test_runs_of_the_same_kinds_have_one_statement(database: Database) -> None:
+    def scope(key: str, number: int | None) -> steps.RunScope:
+        return steps.owned_scope(
+            database.dialect, key, key, since="", number=number, is_latest=False
+        )
+
+    scopes = [scope("a", None), scope("b", 2), scope("c", None)]
+    statements: set[str] = set()
+    async with database.writing() as tx:
+        await add(tx, 1, "a", "Final", None)
+        await add(tx, 2, "b", "Final", None, properties={attempts.ATTEMPT: 2})
+        recorder = cast(Transaction, RecordedStatements(tx, statements))
+        for ordered in (scopes, scopes[::-1], scopes[1:] + scopes[:1]):
+            totals = await steps.totals(recorder, database.dialect, ordered)
+            numbers = {key: sum(row.number for row in rows) for key, rows in totals.items()}
+            assert numbers == {"a": 1, "b": 1, "c": 0}
+    assert len(statements) == 1
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,10 @@ async def totals(
     """The steps of runs, counted by status, by the key of each scope."""
     sums: dict[str, list[StepTotals]] = {scope.key: [] for scope in scopes}
     counted = _counted(dialect)
-    for start in range(0, len(scopes), MOST_SCOPES):
-        batch = scopes[start : start + MOST_SCOPES]
+    # In this order the same kinds of runs have the same statement, which is prepared once.
+    ordered = sorted(scopes, key=lambda scope: scope.condition)
+    for start in range(0, len(ordered), MOST_SCOPES):
+        batch = ordered[start : start + MOST_SCOPES]
         rows = await tx.fetch(
             " UNION ALL ".join(
                 f"SELECT CAST(? AS TEXT) AS run_key, {counted} {_JOINED}{scope.condition}"
