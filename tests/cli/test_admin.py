@@ -154,7 +154,7 @@ async def test_an_upgrade_on_postgresql(tmp_path: Path, postgres: PostgresServer
     await postgres.sql((SCHEMAS / "postgresql_4.sql").read_text(), str(where["dbname"]))
     settings = {"PostgreSQL": {"Connection": where}}
     (directory.root / "config.yml").write_text(json.dumps(settings))
-    assert (await check_upgrade(directory)).found == 4
+    assert (await check_upgrade(directory)).present == 4
 
 
 def test_an_upgrade_that_only_adds_columns(tmp_path: Path) -> None:

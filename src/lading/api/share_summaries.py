@@ -40,7 +40,7 @@ async def summaries(tx: Transaction, clock: ApiClock, config: Config) -> dict[st
         return {}
     now, used, weights = milliseconds(clock.now()), dict[str, float](), dict[str, float]()
     for one in await rows.uses(tx):
-        halves = max(0, now - one.seen) / (settings.HalfLife * 1000)
+        halves = max(0, now - one.changed_at) / (settings.HalfLife * 1000)
         used[one.share] = used.get(one.share, 0.0) + one.used * 2.0**-halves
         weights[one.share] = one.weight
     counts = await rows.counts(tx)

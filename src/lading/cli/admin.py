@@ -201,13 +201,13 @@ def upgrade(data: Path | None, check: bool) -> display.Output:
     directory = storage.directory(data)
     found = run_in_loop((stores.check_upgrade if check else stores.upgrade)(directory))
     yield {
-        "found": found.found,
+        "found": found.present,
         "version": found.version,
         "done": not check,
         "steps": list(found.steps),
         "columns": list(found.columns),
     }
-    if found.found is None:
+    if found.present is None:
         words = "there are no records yet; 'lading up' makes the database"
     elif not found.steps and not found.columns:
         words = f"the database is of version {found.version}, which lading {__version__} has: "
@@ -215,7 +215,9 @@ def upgrade(data: Path | None, check: bool) -> display.Output:
     else:
         would = "would " if check else ""
         words = f"lading {__version__} {would}" + ("add " if check else "added ")
-        words += f"{len(found.columns)} columns to the database, which is of version {found.found}"
+        words += (
+            f"{len(found.columns)} columns to the database, which is of version {found.present}"
+        )
         if found.steps:
             words += f", and {would}" + ("bring" if check else "brought")
             words += f" it to version {found.version}"

@@ -62,12 +62,12 @@ class WorkLoop:
     async def run(
         self,
         step: Callable[[], Awaitable[object]],
-        rest: Callable[[float], Awaitable[object]] | None = None,
+        wait: Callable[[float], Awaitable[object]] | None = None,
         *,
         sweep: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """Repeat a step until cancelled. `rest` waits for the next one: it gets the seconds that it
-        has to wait at least; without it the step waits itself. `sweep` is called with the first
+        """Repeat a step until cancelled. `wait` waits for the next step; it gets the least number
+        of seconds to wait; without it the step waits itself. `sweep` is called with the first
         step, and once an hour.
         """
         loop = asyncio.get_running_loop()
@@ -80,8 +80,8 @@ class WorkLoop:
                 swept = began
                 with self.boundary():
                     await sweep()
-            if rest is not None:
-                await rest((loop.time() - began) / _SHARE)
+            if wait is not None:
+                await wait((loop.time() - began) / _SHARE)
             if self._is_faulty:
                 self._is_faulty = False
                 await self._sleep(self._fault_pause)

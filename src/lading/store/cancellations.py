@@ -79,7 +79,7 @@ def start_of(created_at: str) -> tuple[str, str]:
     return later(created_at, _BATCH), ""
 
 
-async def put(tx: Transaction, one: Cancellation) -> None:
+async def put(tx: Transaction, cancellation: Cancellation) -> None:
     """Store a cancellation, in place of its earlier state."""
     assignments = ", ".join(
         f"{name} = excluded.{name}" for name in _COLUMNS.split(", ") if name != "id"
@@ -88,18 +88,18 @@ async def put(tx: Transaction, one: Cancellation) -> None:
         f"INSERT INTO cancellations ({_COLUMNS}) VALUES ({', '.join('?' * 13)})"
         f" ON CONFLICT (id) DO UPDATE SET {assignments}",
         (
-            one.id,
-            one.user_uuid,
-            msgspec.json.encode(one.filters).decode(),
-            one.created_at,
-            one.total,
-            one.cancelled,
-            one.refused,
-            *one.position,
-            one.finished_at,
-            one.error,
-            one.holder,
-            one.held_until,
+            cancellation.id,
+            cancellation.user_uuid,
+            msgspec.json.encode(cancellation.filters).decode(),
+            cancellation.created_at,
+            cancellation.total,
+            cancellation.cancelled,
+            cancellation.refused,
+            *cancellation.position,
+            cancellation.finished_at,
+            cancellation.error,
+            cancellation.holder,
+            cancellation.held_until,
         ),
     )
 

@@ -134,12 +134,12 @@ async def page_of_projects(
     the time and uuid of the last request of it.
     """
     group, at, uuid = position or ("", "", "")
-    found: dict[str, None] = {}
+    containers: dict[str, None] = {}
     left = size
-    for looked, owner in enumerate(one for one in groups if one >= group):
+    for looked, owner in enumerate(group_uuid for group_uuid in groups if group_uuid >= group):
         if looked >= size:
             # So many projects without requests are a page, too.
-            return CascadePage(list(found), (owner, "", ""))
+            return CascadePage(list(containers), (owner, "", ""))
         if owner != group:
             at, uuid = "", ""
         rows = await tx.fetch(
@@ -149,11 +149,11 @@ async def page_of_projects(
             f" AND r.state = 'Committed' ORDER BY {_order(dialect)} LIMIT ?",
             (owner, at, at, uuid, left),
         )
-        found |= {str(row[2]): None for row in rows if row[2] is not None}
+        containers |= {str(row[2]): None for row in rows if row[2] is not None}
         if len(rows) == left:
-            return CascadePage(list(found), (owner, str(rows[-1][0]), str(rows[-1][1])))
+            return CascadePage(list(containers), (owner, str(rows[-1][0]), str(rows[-1][1])))
         left -= len(rows)
-    return CascadePage(list(found), None)
+    return CascadePage(list(containers), None)
 
 
 async def page_of_children(

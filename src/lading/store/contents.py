@@ -104,7 +104,7 @@ async def for_keeping(
     (owner, name) pairs that present collections have taken.
     """
     asked = [_ANY_WITH_HASH] * len(hashes)
-    # All parts have six columns, so that one UNION ALL answers everything in one round trip.
+    # All queries have six columns, so that one UNION ALL sends them in one round trip.
     values = [*hashes]
     if names:
         asked.append(
@@ -112,18 +112,20 @@ async def for_keeping(
             " SELECT named.owner, named.name,"
             f" ({_HOLDER.format(owner='named.owner', name='named.name')}), 0, 0, '' FROM named"
         )
-        values += (part for pair in names for part in pair)
+        values += (value for pair in names for value in pair)
     rows = (
-        await tx.fetch(" UNION ALL ".join(f"SELECT * FROM ({one}) part" for one in asked), values)
+        await tx.fetch(
+            " UNION ALL ".join(f"SELECT * FROM ({query}) part" for query in asked), values
+        )
         if asked
         else []
     )
-    known = {
+    contents = {
         str(row[0]): StoredContent(str(row[2]), int(row[3] or 0), int(row[4] or 0), _names(row[5]))
         for row in rows
         if row[1] is None
     }
-    return known, {
+    return contents, {
         (str(row[0]), str(row[1])) for row in rows if row[1] is not None and row[2] is not None
     }
 
@@ -177,7 +179,7 @@ async def naming_block(tx: Transaction, hash: str, *, limit: int) -> list[tuple[
         " ORDER BY uuid LIMIT ?",
         (f"%{hash}%", limit),
     )
-    return [(str(uuid), str(name or ""), str(text or "")) for uuid, name, text in rows]
+    return [(str(uuid), str(name or ""), str(manifest or "")) for uuid, name, manifest in rows]
 
 
 def _reference(row: Row) -> StoredManifest:

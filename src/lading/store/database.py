@@ -59,8 +59,8 @@ class Dialect(Protocol):
         integer.
         """
 
-    def like(self, text: str, *, fold: bool) -> str:
-        """SQL condition: the expression `text` matches the pattern in the next placeholder."""
+    def like(self, expression: str, *, fold: bool) -> str:
+        """SQL condition: `expression` matches the pattern in the next placeholder."""
 
     def each(self, document: str) -> str:
         """SQL table of `key`, `fullkey` (`$[0]` for elements of a list), `type` and `value` of a
@@ -108,14 +108,14 @@ def first_rows(rows: Sequence[Row], most: int, *, has_some: bool) -> list[Row]:
     """The longest prefix of rows with at most `most` bytes of text; at least one row unless
     `has_some`.
     """
-    found: list[Row] = []
+    prefix: list[Row] = []
     for row in rows:
         most -= text_size((row,))
-        # At least one row: a page without rows would look like the end of the list.
-        if most < 0 and (found or has_some):
+        # A page without rows would look like the end of the list.
+        if most < 0 and (prefix or has_some):
             break
-        found.append(row)
-    return found
+        prefix.append(row)
+    return prefix
 
 
 class Transaction(Protocol):
@@ -256,7 +256,7 @@ class Batch:
     for each change in `checked`, the number of rows that it touched.
     """
 
-    text: str
+    statement: str
     order: tuple[int, ...]
     checked: tuple[int, ...]
 
@@ -270,19 +270,19 @@ class Batches:
 
     def __init__(self, placeholders: Placeholders) -> None:
         self._number = placeholders.number
-        self._known: dict[tuple[tuple[str, bool], ...], Batch] = {}
+        self._batches: dict[tuple[tuple[str, bool], ...], Batch] = {}
 
     def write(self, changes: Sequence[Deferred]) -> Batch:
         """The statement for a batch. Rows of one table share one INSERT and are numbered in their
         order.
         """
-        key = tuple((one.sql, bool(one.missed)) for one in changes)
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            found = self._known[key] = self._write(key)
-        return found
+        key = tuple((change.sql, bool(change.missed)) for change in changes)
+        batch = self._batches.get(key)
+        if batch is None:
+            if len(self._batches) >= _REMEMBERED:
+                self._batches.clear()
+            batch = self._batches[key] = self._write(key)
+        return batch
 
     def _write(self, key: Sequence[tuple[str, bool]]) -> Batch:
         inserts: dict[str, list[int]] = {}
@@ -298,19 +298,20 @@ class Batches:
             # Values of equal statements are adjacent in the combined one, independent of the order
             # of the changes.
             order += numbers
-            text, watched = key[numbers[0]]
+            statement, watched = key[numbers[0]]
             name = f"part{len(parts)}"
             if row := _ROW.search(sql):
-                text = f"{text[: row.end()]}{f', {row[0]}' * (len(numbers) - 1)}{text[row.end() :]}"
+                further = f", {row[0]}" * (len(numbers) - 1)
+                statement = f"{statement[: row.end()]}{further}{statement[row.end() :]}"
             if watched:
                 checked += numbers
                 counts.append(f"(SELECT count(*) FROM {name})")  # noqa: S608 - a name of ours
-                text += " RETURNING 1"
-            parts.append(f"{name} AS ({text})")
+                statement += " RETURNING 1"
+            parts.append(f"{name} AS ({statement})")
         # Parts of one WITH see the state before the statement, therefore two changes of one row are
         # sent apart (`Deferred.row`).
-        text = f"WITH {', '.join(parts)} SELECT {', '.join(counts) or '1'}"
-        return Batch(self._number(text), tuple(order), tuple(checked))
+        statement = f"WITH {', '.join(parts)} SELECT {', '.join(counts) or '1'}"
+        return Batch(self._number(statement), tuple(order), tuple(checked))
 
 
 class Placeholders:
@@ -318,16 +319,16 @@ class Placeholders:
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit
-        self.known: dict[str, str] = {}
+        self.statements: dict[str, str] = {}
 
     def number(self, sql: str) -> str:
         """The statement with numbered placeholders; quoted text is unchanged."""
-        found = self.known.get(sql)
-        if found is None:
-            if len(self.known) >= self._limit:
-                self.known.clear()
-            found = self.known[sql] = _number(sql)
-        return found
+        numbered = self.statements.get(sql)
+        if numbered is None:
+            if len(self.statements) >= self._limit:
+                self.statements.clear()
+            numbered = self.statements[sql] = _number(sql)
+        return numbered
 
 
 def _number(sql: str) -> str:

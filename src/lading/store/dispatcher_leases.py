@@ -17,7 +17,7 @@ async def lease_of(tx: Transaction, token_uuid: str) -> Lease | None:
         " LEFT JOIN lease_ids i ON i.token_uuid = l.token_uuid WHERE l.token_uuid = ?",
         (token_uuid,),
     )
-    return next((Lease(str(one[0]), str(one[1]), str(one[2] or "")) for one in rows), None)
+    return next((Lease(str(row[0]), str(row[1]), str(row[2] or "")) for row in rows), None)
 
 
 async def put_lease(tx: Transaction, token_uuid: str, lease: Lease) -> None:

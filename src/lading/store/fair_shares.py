@@ -69,12 +69,12 @@ class StoredTicket:
 
 @dataclass(frozen=True, slots=True)
 class ShareUse:
-    """Use of a share at one level, decayed as of `seen`, and its weight."""
+    """Use of a share at one level, decayed as of `changed_at`, and its weight."""
 
     share: str
     weight: float
     used: int
-    seen: int
+    changed_at: int
 
 
 async def clock(tx: Transaction, level: int) -> int | None:
@@ -93,16 +93,16 @@ async def account(tx: Transaction, level: int, share: str) -> tuple[ShareAccount
     if not rows:
         return None
     weight, *amounts = rows[0]
-    finish, credit, used, seen, expected, reached = (int(one or 0) for one in amounts)
-    found = ShareAccount(
+    finish, credit, used, changed_at, expected, reached = (int(amount or 0) for amount in amounts)
+    share_account = ShareAccount(
         weight=float(weight or 0),
         finish=finish,
         credit=credit,
         used=used,
-        changed_at=seen,
+        changed_at=changed_at,
         expected=expected,
     )
-    return found, reached
+    return share_account, reached
 
 
 async def put_account(
@@ -132,19 +132,19 @@ async def put_account(
 
 async def tickets(tx: Transaction, uuids: Collection[str]) -> dict[str, StoredTicket]:
     """The tickets of containers, by uuid."""
-    named, found = tuple(uuids), dict[str, StoredTicket]()
+    named, tickets_by_uuid = tuple(uuids), dict[str, StoredTicket]()
     for start in range(0, len(named), CHUNK):
-        part = named[start : start + CHUNK]
+        chunk = named[start : start + CHUNK]
         rows = await tx.fetch(
             f"SELECT {_TICKET} FROM fair_tickets"  # noqa: S608 - names of columns
-            f" WHERE container_uuid IN ({', '.join('?' for _ in part)})",
-            part,
+            f" WHERE container_uuid IN ({', '.join('?' for _ in chunk)})",
+            chunk,
         )
-        found |= {one.container_uuid: one for one in map(_ticket, rows)}
-    return found
+        tickets_by_uuid |= {ticket.container_uuid: ticket for ticket in map(_ticket, rows)}
+    return tickets_by_uuid
 
 
-async def put_ticket(tx: Transaction, one: StoredTicket) -> None:
+async def put_ticket(tx: Transaction, stored: StoredTicket) -> None:
     """Store a ticket."""
     sql = (
         f"INSERT INTO fair_tickets ({_TICKET})"  # noqa: S608 - names of columns
@@ -155,23 +155,23 @@ async def put_ticket(tx: Transaction, one: StoredTicket) -> None:
         " expected = excluded.expected, charge = excluded.charge, lent = excluded.lent,"
         " held_at = excluded.held_at, due = excluded.due"
     )
-    ticket = one.ticket
+    ticket = stored.ticket
     values = (
-        one.container_uuid,
-        one.level,
-        one.share,
-        one.created,
-        one.place.value,
+        stored.container_uuid,
+        stored.level,
+        stored.share,
+        stored.created,
+        stored.place.value,
         ticket.tag,
         ticket.vcpus,
         ticket.weight,
         ticket.expected,
         ticket.charge,
         ticket.lent,
-        one.held_at,
-        one.due,
+        stored.held_at,
+        stored.due,
     )
-    await tx.defer(Deferred(sql=sql, values=values, row=f"fair_tickets {one.container_uuid}"))
+    await tx.defer(Deferred(sql=sql, values=values, row=f"fair_tickets {stored.container_uuid}"))
 
 
 async def remove_ticket(tx: Transaction, container_uuid: str) -> None:
@@ -296,14 +296,14 @@ async def policies_above(tx: Transaction, uuid: str) -> list[tuple[str, JsonObje
 
 
 def _ticket(row: Row) -> StoredTicket:
-    uuid, level, share, created, place, tag, vcpus, weight, *rest, due = row
-    expected, charge, lent, held_at = (int(one or 0) for one in rest)
+    uuid, level, share, created, place_name, tag, vcpus, weight, *amounts, due = row
+    expected, charge, lent, held_at = (int(amount or 0) for amount in amounts)
     return StoredTicket(
         container_uuid=str(uuid),
         level=int(level or 0),
         share=str(share),
         created=int(created or 0),
-        place=Place(str(place)),
+        place=Place(str(place_name)),
         ticket=Ticket(
             tag=int(tag or 0),
             vcpus=float(vcpus or 0),

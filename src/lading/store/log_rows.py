@@ -103,13 +103,14 @@ def sqlite_function() -> Callable[..., _Text]:
 
 def postgres_function() -> str:
     """The statement that makes FUNCTION in PostgreSQL."""
-    text = "shortened"
+    expression = "shortened"
     for code, replacement in _replacements():
-        text = f"replace({text}, '{code}', {replacement})"
+        expression = f"replace({expression}, '{code}', {replacement})"
+    arguments = ", ".join(f"{argument} text" for argument in _ARGUMENTS)
     return (
-        f"CREATE OR REPLACE FUNCTION {FUNCTION} ({', '.join(f'{one} text' for one in _ARGUMENTS)})"
+        f"CREATE OR REPLACE FUNCTION {FUNCTION} ({arguments})"
         " RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $lading$"
-        f" SELECT CASE WHEN shortened IS NULL THEN properties ELSE {text} END $lading$"
+        f" SELECT CASE WHEN shortened IS NULL THEN properties ELSE {expression} END $lading$"
     )
 
 

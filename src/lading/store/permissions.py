@@ -57,16 +57,16 @@ COMPUTED: Final = (
 
 def tables(dialect: Dialect) -> Iterator[str]:
     """Idempotent statements that create the tables and their indexes."""
-    text, number = dialect.column_type("string"), dialect.column_type("integer")
+    string, number = dialect.column_type("string"), dialect.column_type("integer")
     yield (
-        f"CREATE TABLE IF NOT EXISTS memberships (user_uuid {text} NOT NULL,"
-        f" subject_uuid {text} NOT NULL, level {number} NOT NULL,"
+        f"CREATE TABLE IF NOT EXISTS memberships (user_uuid {string} NOT NULL,"
+        f" subject_uuid {string} NOT NULL, level {number} NOT NULL,"
         " PRIMARY KEY (user_uuid, subject_uuid))"
     )
     yield "CREATE INDEX IF NOT EXISTS memberships_subject ON memberships (subject_uuid)"
     yield (
-        f"CREATE TABLE IF NOT EXISTS grants (subject_uuid {text} NOT NULL,"
-        f" target_uuid {text} NOT NULL, level {number} NOT NULL, owning {number} NOT NULL,"
+        f"CREATE TABLE IF NOT EXISTS grants (subject_uuid {string} NOT NULL,"
+        f" target_uuid {string} NOT NULL, level {number} NOT NULL, owning {number} NOT NULL,"
         " PRIMARY KEY (subject_uuid, target_uuid))"
     )
     yield "CREATE INDEX IF NOT EXISTS grants_target ON grants (target_uuid)"
@@ -75,8 +75,8 @@ def tables(dialect: Dialect) -> Iterator[str]:
         " WHERE owning = 0"
     )
     yield (
-        f"CREATE TABLE IF NOT EXISTS group_standing (uuid {text} NOT NULL PRIMARY KEY,"
-        f" trash_at {text}, frozen {number} NOT NULL)"
+        f"CREATE TABLE IF NOT EXISTS group_standing (uuid {string} NOT NULL PRIMARY KEY,"
+        f" trash_at {string}, frozen {number} NOT NULL)"
     )
 
 
@@ -164,7 +164,7 @@ async def below(tx: Transaction, uuid: str) -> list[tuple[str, str]]:
         " SELECT uuid, owner_uuid FROM inside ORDER BY depth",
         (uuid,),
     )
-    return [(str(one), str(owner)) for one, owner in rows]
+    return [(str(group), str(owner)) for group, owner in rows]
 
 
 async def _linked(tx: Transaction, tail: str, head: str) -> int:
@@ -218,18 +218,18 @@ async def _granted(
     tx: Transaction, targets: Sequence[str], *, subject: str | None = None
 ) -> _Levels:
     """Levels by target and subject."""
-    found: _Levels = defaultdict(dict)
+    levels: _Levels = defaultdict(dict)
     also = "" if subject is None else " AND subject_uuid = ?"
-    for part in _chunks(targets):
-        values = (*part, *([] if subject is None else [subject]))
+    for chunk in _chunks(targets):
+        values = (*chunk, *([] if subject is None else [subject]))
         rows = await tx.fetch(
             "SELECT target_uuid, subject_uuid, level FROM grants"
-            f" WHERE target_uuid IN ({_marks(part)}){also}",
+            f" WHERE target_uuid IN ({_marks(chunk)}){also}",
             values,
         )
-        for target, one, level in rows:
-            found[str(target)][str(one)] = int(level or 0)
-    return found
+        for target, subject_uuid, level in rows:
+            levels[str(target)][str(subject_uuid)] = int(level or 0)
+    return levels
 
 
 async def _links_of(tx: Transaction, tail: str, heads: Sequence[str]) -> _Levels:
@@ -247,32 +247,32 @@ async def _links_of(tx: Transaction, tail: str, heads: Sequence[str]) -> _Levels
 
 async def _links_to(tx: Transaction, heads: Sequence[str]) -> _Levels:
     """Levels of links by head and tail."""
-    found: _Levels = defaultdict(dict)
-    for part in _chunks(heads):
+    levels: _Levels = defaultdict(dict)
+    for chunk in _chunks(heads):
         rows = await tx.fetch(
             "SELECT head_uuid, tail_uuid, name FROM links"
-            f" WHERE link_class = 'permission' AND head_uuid IN ({_marks(part)})",
-            part,
+            f" WHERE link_class = 'permission' AND head_uuid IN ({_marks(chunk)})",
+            chunk,
         )
         for head, tail, name in rows:
-            _strengthen(found[str(head)], str(tail), str(name))
-    return found
+            _strengthen(levels[str(head)], str(tail), str(name))
+    return levels
 
 
 def _strengthen(levels: dict[str, int], subject: str, name: str) -> None:
     levels[subject] = max(levels.get(subject, 0), int(LEVELS.get(name, Level.NONE)))
 
 
-async def _put_grants(tx: Transaction, wanted: Iterable[tuple[str, str, int]]) -> None:
+async def _put_grants(tx: Transaction, grants: Iterable[tuple[str, str, int]]) -> None:
     """Store (subject, target, level); level 0 is none."""
-    rows = list(wanted)
-    for part in _chunks([row for row in rows if row[2]]):
+    rows = list(grants)
+    for chunk in _chunks([row for row in rows if row[2]]):
         values: list[Value] = []
-        for subject, target, level in part:
+        for subject, target, level in chunk:
             values += (subject, target, level, int(is_group(target)))
         await tx.execute(
             "INSERT INTO grants (subject_uuid, target_uuid, level, owning)"
-            f" VALUES {', '.join('(?, ?, ?, ?)' for _ in part)}"
+            f" VALUES {', '.join('(?, ?, ?, ?)' for _ in chunk)}"
             " ON CONFLICT (subject_uuid, target_uuid) DO UPDATE SET level = excluded.level",
             values,
         )
@@ -311,16 +311,16 @@ async def _rejoin(tx: Transaction, users: Sequence[str]) -> None:
 
 async def _memberships(tx: Transaction, users: Sequence[str]) -> _Levels:
     """The stored memberships of users, with their levels."""
-    found: _Levels = defaultdict(dict)
-    for part in _chunks(users):
+    levels: _Levels = defaultdict(dict)
+    for chunk in _chunks(users):
         rows = await tx.fetch(
             "SELECT user_uuid, subject_uuid, level FROM memberships"
-            f" WHERE user_uuid IN ({_marks(part)})",
-            part,
+            f" WHERE user_uuid IN ({_marks(chunk)})",
+            chunk,
         )
         for user, subject, level in rows:
-            found[str(user)][str(subject)] = int(level or 0)
-    return found
+            levels[str(user)][str(subject)] = int(level or 0)
+    return levels
 
 
 async def _write_memberships(
@@ -350,14 +350,14 @@ async def _subject_links(tx: Transaction, users: Sequence[str]) -> Mapping[str, 
     frontier = list(users)
     while frontier:
         edges |= {tail: {} for tail in frontier}
-        for part in _chunks(frontier):
+        for chunk in _chunks(frontier):
             rows = await tx.fetch(
                 "SELECT l.tail_uuid, l.head_uuid, l.name FROM links l"
                 " LEFT JOIN groups g ON g.uuid = l.head_uuid"
-                f" WHERE l.link_class = 'permission' AND l.tail_uuid IN ({_marks(part)})"
+                f" WHERE l.link_class = 'permission' AND l.tail_uuid IN ({_marks(chunk)})"
                 " AND (g.group_class = 'role'"
                 " OR (l.name = 'can_manage' AND substr(l.head_uuid, 7, 5) = 'tpzed'))",
-                part,
+                chunk,
             )
             for tail, head, name in rows:
                 _strengthen(edges[str(tail)], str(head), str(name))
@@ -369,15 +369,17 @@ async def _subject_links(tx: Transaction, users: Sequence[str]) -> Mapping[str, 
 async def _stand_all(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
     """Recompute the flags of groups; owners come first."""
     names = [node for node, _ in nodes]
-    own, found = await _own_standing(tx, names), dict[str, GroupFlags]()
+    own, flags = await _own_standing(tx, names), dict[str, GroupFlags]()
     for number, (node, owner) in enumerate(nodes):
-        above = await group_flags(tx, owner) if number == 0 else found[owner]
-        found[node] = stand(own.get(node, GroupFlags()), above)
+        above = await group_flags(tx, owner) if number == 0 else flags[owner]
+        flags[node] = stand(own.get(node, GroupFlags()), above)
     # Deleted and inserted again: most groups have no row, and few change.
-    for part in _chunks(names):
-        await tx.execute(f"DELETE FROM group_standing WHERE uuid IN ({_marks(part)})", part)
+    for chunk in _chunks(names):
+        await tx.execute(f"DELETE FROM group_standing WHERE uuid IN ({_marks(chunk)})", chunk)
     special = [
-        (node, one.trash_at, int(one.frozen)) for node, one in found.items() if one != GroupFlags()
+        (node, group_flags.trash_at, int(group_flags.frozen))
+        for node, group_flags in flags.items()
+        if group_flags != GroupFlags()
     ]
     for rows in _chunks(special):
         await tx.execute(
@@ -398,16 +400,16 @@ async def group_flags(tx: Transaction, uuid: str) -> GroupFlags:
 
 
 async def flags_by_group(tx: Transaction, uuids: Iterable[str]) -> dict[str, GroupFlags]:
-    """Flags of those owners that are in the trash, now or later, or frozen."""
-    found = {}
-    for part in _chunks([uuid for uuid in dict.fromkeys(uuids) if is_group(uuid)]):
+    """Flags of the owners that are in the trash, now or later, or frozen."""
+    flags = {}
+    for chunk in _chunks([uuid for uuid in dict.fromkeys(uuids) if is_group(uuid)]):
         rows = await tx.fetch(
-            f"SELECT uuid, trash_at, frozen FROM group_standing WHERE uuid IN ({_marks(part)})",
-            part,
+            f"SELECT uuid, trash_at, frozen FROM group_standing WHERE uuid IN ({_marks(chunk)})",
+            chunk,
         )
         for uuid, trash_at, frozen in rows:
-            found[str(uuid)] = GroupFlags(None if trash_at is None else str(trash_at), bool(frozen))
-    return found
+            flags[str(uuid)] = GroupFlags(None if trash_at is None else str(trash_at), bool(frozen))
+    return flags
 
 
 async def any_frozen(tx: Transaction) -> bool:
@@ -416,18 +418,18 @@ async def any_frozen(tx: Transaction) -> bool:
 
 
 async def _own_standing(tx: Transaction, names: Sequence[str]) -> dict[str, GroupFlags]:
-    found = {}
-    for part in _chunks(names):
+    flags = {}
+    for chunk in _chunks(names):
         rows = await tx.fetch(
-            f"SELECT uuid, trash_at, frozen_by_uuid FROM groups WHERE uuid IN ({_marks(part)})"
+            f"SELECT uuid, trash_at, frozen_by_uuid FROM groups WHERE uuid IN ({_marks(chunk)})"
             " AND (trash_at IS NOT NULL OR frozen_by_uuid IS NOT NULL)",
-            part,
+            chunk,
         )
         for uuid, trash_at, frozen_by in rows:
-            found[str(uuid)] = GroupFlags(
+            flags[str(uuid)] = GroupFlags(
                 None if trash_at is None else str(trash_at), frozen_by is not None
             )
-    return found
+    return flags
 
 
 def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:

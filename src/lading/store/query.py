@@ -64,13 +64,15 @@ _FEW: Final = 256
 # Partial indexes leave out rows where one of their columns is null. Planners use them only if the
 # condition names these columns: the one that an index begins with -> those that are never null.
 _NEVER_NULL: Final = {
-    (kind.plural, first): [one.name for one in kind.columns if one.name in rest and one.default]
+    (kind.plural, first): [
+        field.name for field in kind.columns if field.name in more and field.default
+    ]
     for kind in RECORDS
-    for first, *rest in kind.sparse
+    for first, *more in kind.sparse
 }
 # Nested fields with keys whose true values have an index.
 _TRUE_KEYS: Final = frozenset(
-    (kind.plural, one.column, one.key) for kind in RECORDS for one in kind.key_indexes
+    (kind.plural, index.column, index.key) for kind in RECORDS for index in kind.key_indexes
 )
 _NUMBERS = (Type.INTEGER, Type.FLOAT, Type.BOOLEAN)
 _RANGES: Final = ("<", "<=", ">", ">=")
@@ -84,93 +86,93 @@ class ConditionWriter:
         self._table = table
         self.values: list[Value] = []
 
-    def where(self, parts: tuple[Expression, ...]) -> str:
+    def where(self, terms: tuple[Expression, ...]) -> str:
         """` WHERE ...`, or ""."""
-        return " WHERE " + " AND ".join(f"({self.write(part)})" for part in parts) if parts else ""
+        return " WHERE " + " AND ".join(f"({self.write(term)})" for term in terms) if terms else ""
 
-    def write(self, part: Expression) -> str:
+    def write(self, term: Expression) -> str:
         """One condition."""
-        write = _WRITERS.get(type(part))
+        write = _WRITERS.get(type(term))
         if write is None:
-            raise TypeError(f"not an expression: {part!r}")
-        return write(self, part)
+            raise TypeError(f"not an expression: {term!r}")
+        return write(self, term)
 
-    def _compare(self, part: Compare) -> str:
-        if isinstance(part.target, PropertyKey):
-            return self._compare_key(part.target, part.operator, part.value)
-        name = self._name(part.target.name)
-        if part.value is None:
-            return f"{name} IS NULL" if part.operator == "=" else f"{name} IS NOT NULL"
-        self.values.append(_bind(part.value))
-        if part.operator == "!=":
+    def _compare(self, term: Compare) -> str:
+        if isinstance(term.target, PropertyKey):
+            return self._compare_key(term.target, term.operator, term.value)
+        name = self._name(term.target.name)
+        if term.value is None:
+            return f"{name} IS NULL" if term.operator == "=" else f"{name} IS NOT NULL"
+        self.values.append(_bind(term.value))
+        if term.operator == "!=":
             # SQL compares null with anything to null; in the API a missing value differs from each
             # value.
             return f"{name} <> ? OR {name} IS NULL"
-        if part.target.name == "state" and part.value in _ENDED:
-            return _held_by_many(f"{name} {part.operator} ?")
-        return f"{name} {part.operator} ?{self._indexed(part.target.name)}"
+        if term.target.name == "state" and term.value in _ENDED:
+            return _held_by_many(f"{name} {term.operator} ?")
+        return f"{name} {term.operator} ?{self._indexed(term.target.name)}"
 
-    def _among(self, part: Among) -> str:
-        if isinstance(part.target, PropertyKey):
-            found = self._key_among(part.target, part.values)
-            return f"NOT ({found})" if part.negated else found
-        name = self._name(part.target.name)
-        listed = f"{name} IN ({self._wanted(part)})"
-        if part.target.name == "state" and not _ENDED.isdisjoint(part.values):
+    def _among(self, term: Among) -> str:
+        if isinstance(term.target, PropertyKey):
+            membership = self._key_among(term.target, term.values)
+            return f"NOT ({membership})" if term.negated else membership
+        name = self._name(term.target.name)
+        listed = f"{name} IN ({self._wanted(term)})"
+        if term.target.name == "state" and not _ENDED.isdisjoint(term.values):
             listed = _held_by_many(listed)
         # `not in` includes nulls unless null is in the list.
-        if part.negated:
+        if term.negated:
             return (
                 f"NOT ({listed}) AND {name} IS NOT NULL"
-                if part.null
+                if term.null
                 else f"NOT ({listed}) OR {name} IS NULL"
             )
         return (
-            f"{listed} OR {name} IS NULL" if part.null else listed + self._indexed(part.target.name)
+            f"{listed} OR {name} IS NULL" if term.null else listed + self._indexed(term.target.name)
         )
 
     def _indexed(self, column: str) -> str:
         """Condition that lets planners use the partial index that begins with a column."""
-        known = _NEVER_NULL.get((self._table, column), ())
-        return "".join(f" AND {self._name(one)} IS NOT NULL" for one in known)
+        never_null = _NEVER_NULL.get((self._table, column), ())
+        return "".join(f" AND {self._name(name)} IS NOT NULL" for name in never_null)
 
-    def _wanted(self, part: Among) -> str:
+    def _wanted(self, term: Among) -> str:
         """Placeholders for a list: texts one by one, so that the planner knows their number; other
         values as JSON.
         """
-        numbers = isinstance(part.target, Column) and part.target.type in _NUMBERS
+        numbers = isinstance(term.target, Column) and term.target.type in _NUMBERS
         if (
-            0 < len(part.values) <= _FEW
+            0 < len(term.values) <= _FEW
             and not numbers
-            and all(isinstance(value, str) for value in part.values)
+            and all(isinstance(value, str) for value in term.values)
         ):
             # Padded to a few sizes, so that statements repeat and are cached.
-            size = 1 << (len(part.values) - 1).bit_length()
-            self.values += [*part.values, *[part.values[-1]] * (size - len(part.values))]
+            size = 1 << (len(term.values) - 1).bit_length()
+            self.values += [*term.values, *[term.values[-1]] * (size - len(term.values))]
             return ", ".join("?" * size)
-        self.values.append(json.dumps([_bind(value) for value in part.values]))
+        self.values.append(json.dumps([_bind(value) for value in term.values]))
         return self._listed(number=numbers)
 
-    def _like(self, part: Like) -> str:
-        if len(part.targets) == 1 and isinstance(part.targets[0], PropertyKey):
-            text = self._dialect.value("e", number=False)
+    def _like(self, term: Like) -> str:
+        if len(term.targets) == 1 and isinstance(term.targets[0], PropertyKey):
+            value = self._dialect.value("e", number=False)
             return self._in_key(
-                part.targets[0], f"e.type = 'text' AND {self._matches(text, part)}", part.pattern
+                term.targets[0], f"e.type = 'text' AND {self._matches(value, term)}", term.pattern
             )
-        names = [f"coalesce({self._column(target)}, '')" for target in part.targets]
-        text = " || ' ' || ".join(names) if len(names) > 1 else self._column(part.targets[0])
-        self.values.append(part.pattern)
-        return self._matches(f"({text})", part)
+        names = [f"coalesce({self._column(target)}, '')" for target in term.targets]
+        value = " || ' ' || ".join(names) if len(names) > 1 else self._column(term.targets[0])
+        self.values.append(term.pattern)
+        return self._matches(f"({value})", term)
 
-    def _is_kind(self, part: IsKind) -> str:
-        self.values.append(json.dumps(part.infixes))
-        return f"substr({self._name(part.column)}, 7, 5) IN ({self._listed(number=False)})"
+    def _is_kind(self, term: IsKind) -> str:
+        self.values.append(json.dumps(term.infixes))
+        return f"substr({self._name(term.column)}, 7, 5) IN ({self._listed(number=False)})"
 
-    def _holds(self, part: Holds) -> str:
-        name, conditions = self._name(part.column), []
-        for wanted in part.names:
+    def _holds(self, term: Holds) -> str:
+        name, conditions = self._name(term.column), []
+        for key in term.names:
             # Keys of an object, or elements of a list: "$[0]" is the path of an element.
-            self.values += [wanted, wanted]
+            self.values += [key, key]
             each, text = self._dialect.each(name), "e.type = 'text' AND e.value"
             conditions.append(
                 f"EXISTS (SELECT 1 FROM {each} e"
@@ -178,15 +180,15 @@ class ConditionWriter:
             )
         return " AND ".join(conditions)
 
-    def _key_exists(self, part: KeyExists) -> str:
-        found = self._in_key(part.key, "1 = 1")
-        return found if part.exists else f"NOT {found}"
+    def _key_exists(self, term: KeyExists) -> str:
+        exists = self._in_key(term.key, "1 = 1")
+        return exists if term.exists else f"NOT {exists}"
 
-    def _key_contains(self, part: KeyContains) -> str:
-        self.values.append(part.key.key)
-        equal = self._equals("e", part.value)
-        element = self._equals("i", part.value)
-        column = self._name(part.key.column)
+    def _key_contains(self, term: KeyContains) -> str:
+        self.values.append(term.key.key)
+        equal = self._equals("e", term.value)
+        element = self._equals("i", term.value)
+        column = self._name(term.key.column)
         # Not every database stops at the first false condition, and only lists may be expanded.
         each = self._dialect.each("CASE WHEN e.type = 'array' THEN e.value END")
         inner = f"EXISTS (SELECT 1 FROM {each} i WHERE {element})"
@@ -195,56 +197,56 @@ class ConditionWriter:
             f" WHERE e.key = ? AND (({equal}) OR {inner}))"
         )
 
-    def _compare_columns(self, part: CompareColumns) -> str:
-        left, right = self._name(part.left.name), self._name(part.right.name)
-        if part.operator == "!=":
+    def _compare_columns(self, term: CompareColumns) -> str:
+        left, right = self._name(term.left.name), self._name(term.right.name)
+        if term.operator == "!=":
             return f"{left} <> {right} OR (({left} IS NULL) <> ({right} IS NULL))"
-        return f"{left} {part.operator} {right}"
+        return f"{left} {term.operator} {right}"
 
-    def _constant(self, part: Constant) -> str:
-        return "1 = 1" if part.value else "1 = 0"
+    def _constant(self, term: Constant) -> str:
+        return "1 = 1" if term.value else "1 = 0"
 
-    def _either(self, part: Either) -> str:
-        return " OR ".join(f"({self.write(one)})" for one in part.parts)
+    def _either(self, term: Either) -> str:
+        return " OR ".join(f"({self.write(alternative)})" for alternative in term.parts)
 
-    def _of_container(self, part: OfContainer) -> str:
+    def _of_container(self, term: OfContainer) -> str:
         # Its values come after those of conditions written before: placeholders are numbered by
         # position.
         inner = ConditionWriter(self._dialect, "containers")
-        condition = inner.write(part.condition)
+        sql = inner.write(term.condition)
         self.values += inner.values
         link = f"containers.uuid = {self._table}.container_uuid"
-        return f"EXISTS (SELECT 1 FROM containers WHERE {link} AND ({condition}))"
+        return f"EXISTS (SELECT 1 FROM containers WHERE {link} AND ({sql}))"
 
-    def _of_request(self, part: OfRequest) -> str:
+    def _of_request(self, term: OfRequest) -> str:
         inner = ConditionWriter(self._dialect, "container_requests")
-        condition = inner.write(part.condition)
+        sql = inner.write(term.condition)
         self.values += inner.values
         link = f"container_requests.container_uuid = {self._table}.uuid"
-        return f"EXISTS (SELECT 1 FROM container_requests WHERE {link} AND ({condition}))"
+        return f"EXISTS (SELECT 1 FROM container_requests WHERE {link} AND ({sql}))"
 
-    def _among_found(self, part: AmongFound) -> str:
+    def _among_found(self, term: AmongFound) -> str:
         queries = []
-        for one in part.parts:
-            inner = ConditionWriter(self._dialect, part.plural)
-            queries.append(f"SELECT {part.named} FROM {part.plural} WHERE {inner.write(one)}")
+        for branch in term.parts:
+            inner = ConditionWriter(self._dialect, term.plural)
+            queries.append(f"SELECT {term.named} FROM {term.plural} WHERE {inner.write(branch)}")
             self.values += inner.values
-        return f"{self._name(part.column)} IN ({' UNION '.join(queries)})"
+        return f"{self._name(term.column)} IN ({' UNION '.join(queries)})"
 
-    def _outside(self, part: Outside) -> str:
-        return f"({self.write(part.condition)}) IS NOT TRUE"
+    def _outside(self, term: Outside) -> str:
+        return f"({self.write(term.condition)}) IS NOT TRUE"
 
-    def _all(self, part: All) -> str:
-        return " AND ".join(f"({self.write(one)})" for one in part.parts)
+    def _all(self, term: All) -> str:
+        return " AND ".join(f"({self.write(conjunct)})" for conjunct in term.parts)
 
-    def _not(self, part: Not) -> str:
-        return f"NOT ({self.write(part.condition)})"
+    def _not(self, term: Not) -> str:
+        return f"NOT ({self.write(term.condition)})"
 
-    def _requested(self, part: Requested) -> str:
-        return self._through_requests(self._name("uuid"), part.user_uuid, part.now)
+    def _requested(self, term: Requested) -> str:
+        return self._through_requests(self._name("uuid"), term.user_uuid, term.now)
 
-    def _about(self, part: About) -> str:
-        user = part.user_uuid
+    def _about(self, term: About) -> str:
+        user = term.user_uuid
         self.values += [user] * 6
         kind = "substr(logs.object_uuid, 7, 5)"
         apart = f"'{WEBHOOKS.infix}', '{TOKENS.infix}'"
@@ -261,37 +263,37 @@ class ConditionWriter:
             f"{kind} = '{WEBHOOKS.infix}' AND {reaches('logs.object_owner_uuid', 3, owning=True)}",
             # Rows of other users have fields that not everybody may see.
             f"{kind} <> '{USERS.infix}' AND {shared}",
-            self._through_requests("logs.object_uuid", user, part.now),
+            self._through_requests("logs.object_uuid", user, term.now),
         )
-        return " OR ".join(f"({one})" for one in conditions)
+        return " OR ".join(f"({alternative})" for alternative in conditions)
 
-    def _former_place(self, part: FormerPlace) -> str:
-        self.values += [part.user_uuid] * 2
+    def _former_place(self, term: FormerPlace) -> str:
+        self.values += [term.user_uuid] * 2
         former = "logs.former_owner_uuid"
         return f"{former} IS NULL OR {former} = ? OR {reaches(former, 1, owning=True)}"
 
-    def _reachable(self, part: Reachable) -> str:
-        self.values.append(part.user_uuid)
-        return reaches(self._name(part.column), part.level, owning=part.owning)
+    def _reachable(self, term: Reachable) -> str:
+        self.values.append(term.user_uuid)
+        return reaches(self._name(term.column), term.level, owning=term.owning)
 
-    def _accessible(self, part: Accessible) -> str:
-        if part.dense and part.owners is None:
+    def _accessible(self, term: Accessible) -> str:
+        if term.dense and term.owners is None:
             # Of a page in its order few rows are looked at, but the user may have any number of
             # projects: each run of a pipeline is one.
-            self.values.append(part.user_uuid)
+            self.values.append(term.user_uuid)
             owned = reaches(self._name("owner_uuid"), 1, owning=True)
         else:
-            owned = self._among_reached("owner_uuid", part.owners, part.user_uuid, owning=True)
-        shared = self._among_reached("uuid", part.shared, part.user_uuid, owning=False)
+            owned = self._among_reached("owner_uuid", term.owners, term.user_uuid, owning=True)
+        shared = self._among_reached("uuid", term.shared, term.user_uuid, owning=False)
         either = f"{owned} OR {shared}" if shared else owned
-        return _held_by_many(either) if part.dense else either
+        return _held_by_many(either) if term.dense else either
 
-    def _managed_head(self, part: ManagedHead) -> str:
-        self.values.append(part.user_uuid)
+    def _managed_head(self, term: ManagedHead) -> str:
+        self.values.append(term.user_uuid)
         conditions = [reaches("links.head_uuid", 3)]
         for kind in RECORDS:
             if kind.infix in HEADS and kind.infix not in (USERS.infix, GROUPS.infix):
-                self.values.append(part.user_uuid)
+                self.values.append(term.user_uuid)
                 owner = reaches("o.owner_uuid", 3, owning=True)
                 conditions.append(
                     f"EXISTS (SELECT 1 FROM {kind.plural} o"
@@ -299,8 +301,8 @@ class ConditionWriter:
                 )
         return " OR ".join(conditions)
 
-    def _names_image(self, part: NamesImage) -> str:
-        self.values += [REPO_TAG, IMAGE_HASH, part.user_uuid, part.user_uuid]
+    def _names_image(self, term: NamesImage) -> str:
+        self.values += [REPO_TAG, IMAGE_HASH, term.user_uuid, term.user_uuid]
         readable = f"{reaches('c.owner_uuid', 1, owning=True)} OR {reaches('c.uuid', 1)}"
         maker = "links.modified_by_user_uuid"
         may_change = (
@@ -313,28 +315,28 @@ class ConditionWriter:
             f" WHERE c.uuid = links.head_uuid AND ({readable}) AND ({may_change}))"
         )
 
-    def _untrashed(self, part: Untrashed) -> str:
+    def _untrashed(self, term: Untrashed) -> str:
         # A subquery over groups in the trash, of which there are few, instead of one per row.
-        self.values.append(part.now)
-        frozen = " AND s.frozen = 1" if part.frozen else ""
+        self.values.append(term.now)
+        frozen = " AND s.frozen = 1" if term.frozen else ""
         return (
-            f"{self._name(part.column)} NOT IN"
+            f"{self._name(term.column)} NOT IN"
             f" (SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?{frozen})"
         )
 
-    def _unfrozen(self, part: Unfrozen) -> str:
+    def _unfrozen(self, term: Unfrozen) -> str:
         frozen = "SELECT s.uuid FROM group_standing s WHERE s.frozen = 1"
-        return f"{self._name(part.column)} NOT IN ({frozen})"
+        return f"{self._name(term.column)} NOT IN ({frozen})"
 
-    def _present(self, part: Present) -> str:  # noqa: ARG002 (decided by the type alone)
+    def _present(self, term: Present) -> str:  # noqa: ARG002 (decided by the type alone)
         return f"{self._name('current_version_uuid')} = {self._name('uuid')}"
 
-    def _inside(self, part: Inside) -> str:
-        name = self._name(part.column)
-        self.values.append(part.owner_uuid)
-        if not part.deep:
+    def _inside(self, term: Inside) -> str:
+        name = self._name(term.column)
+        self.values.append(term.owner_uuid)
+        if not term.deep:
             return f"{name} = ?"
-        self.values.append(part.owner_uuid)
+        self.values.append(term.owner_uuid)
         return (
             # UNION leaves out duplicates, so that even a circle of owners ends.
             f"{name} = ? OR {name} IN (WITH RECURSIVE inside (uuid) AS"
@@ -344,19 +346,19 @@ class ConditionWriter:
         )
 
     def _among_reached(
-        self, column: str, known: tuple[str, ...] | None, user: str, *, owning: bool
+        self, column: str, reached_uuids: tuple[str, ...] | None, user: str, *, owning: bool
     ) -> str:
         name = self._name(column)
-        if known is None:
+        if reached_uuids is None:
             self.values.append(user)
             return f"{name} IN ({reached(owning=owning)})"
-        self.values += known
+        self.values += reached_uuids
         # The user has no single shared records: this part of the condition is left out.
-        if not known and not owning:
+        if not reached_uuids and not owning:
             return ""
-        if len(known) == 1:
+        if len(reached_uuids) == 1:
             return f"{name} = ?"
-        return f"{name} IN ({', '.join('?' for _ in known)})" if known else "1 = 0"
+        return f"{name} IN ({', '.join('?' for _ in reached_uuids)})" if reached_uuids else "1 = 0"
 
     def _through_requests(self, container: str, user: str, now: str) -> str:
         self.values += [user, user, user, now]
@@ -381,13 +383,13 @@ class ConditionWriter:
         """The values of the JSON list in the next placeholder."""
         return f"SELECT {self._dialect.value('v', number=number)} FROM {self._dialect.each('?')} v"
 
-    def _matches(self, text: str, part: Like) -> str:
-        return self._dialect.like(text, fold=part.fold)
+    def _matches(self, expression: str, term: Like) -> str:
+        return self._dialect.like(expression, fold=term.fold)
 
-    def _in_key(self, key: PropertyKey, condition: str, *values: Value) -> str:
+    def _in_key(self, key: PropertyKey, term: str, *values: Value) -> str:
         self.values += [key.key, *values]
         each = self._dialect.each(self._name(key.column))
-        return f"EXISTS (SELECT 1 FROM {each} e WHERE e.key = ? AND {condition})"
+        return f"EXISTS (SELECT 1 FROM {each} e WHERE e.key = ? AND {term})"
 
     def _key_is(self, key: PropertyKey, value: JSON) -> str:
         self.values.append(key.key)
@@ -395,12 +397,12 @@ class ConditionWriter:
         each = self._dialect.each(self._name(key.column))
         return f"EXISTS (SELECT 1 FROM {each} e WHERE e.key = ? AND {condition})"
 
-    def _key_among(self, key: PropertyKey, wanted: tuple[JSON, ...]) -> str:
+    def _key_among(self, key: PropertyKey, values: tuple[JSON, ...]) -> str:
         # Values by type: JSON values of different types are never equal, and columns are compared
         # once for each type.
         lists: dict[str, list[JSON]] = {}
         singles: dict[str, None] = {}
-        for value in wanted:
+        for value in values:
             match value:
                 case None:
                     singles["e.type = 'null'"] = None
@@ -427,15 +429,15 @@ class ConditionWriter:
 
     def _compare_key(self, key: PropertyKey, operator: str, value: JSON) -> str:
         if operator in ("=", "!="):
-            found = self._key_is(key, value)
+            equal = self._key_is(key, value)
             if (
                 operator == "="
                 and value is True
                 and (self._table, key.column, key.key) in _TRUE_KEYS
             ):
                 # Planners use the partial index of a condition that the statement repeats.
-                found += f" AND {may_be_true(self._name(key.column), key.key)}"
-            return found if operator == "=" else f"NOT {found}"
+                equal += f" AND {may_be_true(self._name(key.column), key.key)}"
+            return equal if operator == "=" else f"NOT {equal}"
         # Numbers are compared with numbers and texts with texts; all other types never match.
         number = not isinstance(value, str)
         types = "e.type IN ('integer', 'real')" if number else "e.type = 'text'"
@@ -467,7 +469,7 @@ def alias_condition(
 ) -> tuple[str, list[Value]]:
     """` AND ...` for conditions on a table or an alias of it, or "", and the values."""
     writer = ConditionWriter(dialect, alias)
-    return "".join(f" AND ({writer.write(part)})" for part in parts), writer.values
+    return "".join(f" AND ({writer.write(condition)})" for condition in parts), writer.values
 
 
 def may_be_true(column: str, key: str) -> str:
@@ -491,12 +493,12 @@ def order_by(dialect: Dialect, order: tuple[SortKey, ...], table: str) -> str:
     """` ORDER BY ...`, or "". Keys after a uuid or a number are left out: these are unique."""
     # The primary key alone. It is never null; with the order of nulls that other keys have,
     # PostgreSQL would sort all rows.
-    names = [one.column for one in order]
+    names = [key.column for key in order]
     if names[:1] in (["uuid"], ["id"]):
         return f" ORDER BY {table}.{names[0]}{' DESC' if order[0].descending else ''}"
     order = order[: names.index("uuid") + 1] if "uuid" in names else order
     keys = ", ".join(
-        dialect.order(_expression(table, one.column), descending=one.descending) for one in order
+        dialect.order(_expression(table, key.column), descending=key.descending) for key in order
     )
     return f" ORDER BY {keys}" if keys else ""
 
@@ -520,10 +522,10 @@ def _is_walk(query: Query) -> bool:
     """
     key = query.order[0].column if query.order else ""
     return not query.offset and all(
-        isinstance(one, Untrashed)
-        or (isinstance(one, Accessible) and one.dense)
-        or (isinstance(one, Compare) and one.operator in _RANGES and _is_column(one.target, key))
-        for one in query.where
+        isinstance(term, Untrashed)
+        or (isinstance(term, Accessible) and term.dense)
+        or (isinstance(term, Compare) and term.operator in _RANGES and _is_column(term.target, key))
+        for term in query.where
     )
 
 

@@ -37,7 +37,7 @@ class QuotaWait:
         return self.queue.removesuffix(WORKFLOWS)
 
 
-async def wait(tx: Transaction, one: QuotaWait) -> None:
+async def wait(tx: Transaction, quota_wait: QuotaWait) -> None:
     """Store that a request waits, in place of an earlier row."""
     await tx.execute(
         "INSERT INTO quota_waits (request_uuid, container_uuid, subject_uuid, reason, rank,"
@@ -45,12 +45,12 @@ async def wait(tx: Transaction, one: QuotaWait) -> None:
         " container_uuid = excluded.container_uuid, subject_uuid = excluded.subject_uuid,"
         " reason = excluded.reason, rank = excluded.rank, again_at = excluded.again_at",
         (
-            one.request_uuid,
-            one.container_uuid,
-            one.queue,
-            str(one.reason),
-            one.rank,
-            one.again_at,
+            quota_wait.request_uuid,
+            quota_wait.container_uuid,
+            quota_wait.queue,
+            str(quota_wait.reason),
+            quota_wait.rank,
+            quota_wait.again_at,
         ),
     )
 
@@ -76,17 +76,17 @@ async def waits_for(tx: Transaction, containers: Collection[str]) -> dict[str, Q
 
 
 async def _waits(tx: Transaction, name: str, uuids: Collection[str]) -> dict[str, QuotaWait]:
-    found: dict[str, QuotaWait] = {}
-    for part, marks in parts(sorted(uuids)):
-        rows = await tx.fetch(f"SELECT {_WAIT} FROM quota_waits WHERE {name} IN ({marks})", part)
-        found |= {str(row[0]): _wait(row) for row in rows}
-    return found
+    waits: dict[str, QuotaWait] = {}
+    for chunk, marks in parts(sorted(uuids)):
+        rows = await tx.fetch(f"SELECT {_WAIT} FROM quota_waits WHERE {name} IN ({marks})", chunk)
+        waits |= {str(row[0]): _wait(row) for row in rows}
+    return waits
 
 
 async def unwait(tx: Transaction, requests: Collection[str]) -> None:
     """Delete the rows of requests."""
-    for part, marks in parts(sorted(requests)):
-        await tx.execute(f"DELETE FROM quota_waits WHERE request_uuid IN ({marks})", part)
+    for chunk, marks in parts(sorted(requests)):
+        await tx.execute(f"DELETE FROM quota_waits WHERE request_uuid IN ({marks})", chunk)
 
 
 async def unwait_container(tx: Transaction, container_uuid: str) -> list[str]:

@@ -48,10 +48,10 @@ TABLES: Final = (
 )
 SUBJECTS: Final = (Infix.USER, Infix.GROUP, Infix.REQUEST)
 KINDS: Final = " UNION ALL ".join(
-    f"SELECT '{one}' WHERE EXISTS (SELECT 1 FROM quotas WHERE subject_uuid >= ?"
+    f"SELECT '{infix}' WHERE EXISTS (SELECT 1 FROM quotas WHERE subject_uuid >= ?"
     # "~" follows all characters of a uuid.
     " AND subject_uuid < ? || '~')"
-    for one in SUBJECTS
+    for infix in SUBJECTS
 )
 """Query for `kinds`, with the values `kinds_values`."""
 
@@ -99,20 +99,20 @@ async def kinds(tx: Transaction, cluster: str) -> frozenset[str]:
 @lru_cache(1)
 def kinds_values(cluster: str) -> tuple[str, ...]:
     """The values of KINDS."""
-    return tuple(f"{cluster}-{one}-" for one in SUBJECTS for _ in (0, 1))
+    return tuple(f"{cluster}-{infix}-" for infix in SUBJECTS for _ in (0, 1))
 
 
-async def concerning(tx: Transaction, key: QuotaKey, known: frozenset[str]) -> list[Quota]:
-    """The quotas that concern a request, by subject; `known` are the kinds that exist."""
+async def concerning(tx: Transaction, key: QuotaKey, kinds: frozenset[str]) -> list[Quota]:
+    """The quotas that concern a request, by subject; `kinds` are the kinds that exist."""
     parts: list[str] = []
     values: list[Value] = []
-    if known & {Infix.USER, Infix.GROUP} and key.user_uuid:
+    if kinds & {Infix.USER, Infix.GROUP} and key.user_uuid:
         # The user and the roles that it is a member of.
         parts.append(
             "subject_uuid IN (SELECT m.subject_uuid FROM memberships m WHERE m.user_uuid = ?)"
         )
         values.append(key.user_uuid)
-    if Infix.GROUP in known:
+    if Infix.GROUP in kinds:
         parts.append(
             "subject_uuid = ? OR subject_uuid IN (WITH RECURSIVE above (uuid) AS"
             " (SELECT owner_uuid FROM groups WHERE uuid = ? UNION"
@@ -121,7 +121,7 @@ async def concerning(tx: Transaction, key: QuotaKey, known: frozenset[str]) -> l
             f" SELECT uuid FROM above WHERE substr(uuid, 7, 5) = '{Infix.GROUP}')"
         )
         values += [key.owner_uuid if _is_group(key.owner_uuid) else "", key.owner_uuid]
-    if Infix.REQUEST in known:
+    if Infix.REQUEST in kinds:
         parts.append(
             "subject_uuid = ? OR subject_uuid IN (WITH RECURSIVE tree (uuid, parent) AS"
             " (SELECT uuid, requesting_container_uuid FROM container_requests"
@@ -132,7 +132,7 @@ async def concerning(tx: Transaction, key: QuotaKey, known: frozenset[str]) -> l
         values += [key.request_uuid, key.requesting_uuid]
     if not parts:
         return []
-    where = " OR ".join(f"({one})" for one in parts)
+    where = " OR ".join(f"({condition})" for condition in parts)
     rows = await records.selected(
         tx, QUOTAS, f" WHERE {where} ORDER BY subject_uuid", tuple(values)
     )
@@ -179,15 +179,15 @@ async def below(tx: Transaction, subject_uuid: str) -> list[str]:
 
 
 async def stored_bytes(tx: Transaction, owners: Sequence[str], now: str) -> int:
-    """Bytes of the files of the collections of some owners; past versions and what is in the
-    trash are left out.
+    """Bytes of the files of the collections of some owners, without past versions and without
+    collections in the trash.
     """
     total = 0
-    for part, marks in parts(owners):
+    for chunk, marks in parts(owners):
         rows = await tx.fetch(
             f"SELECT {_sum('file_size_total')} FROM collections WHERE owner_uuid IN ({marks})"
             " AND current_version_uuid = uuid AND (trash_at IS NULL OR trash_at > ?)",
-            (*part, now),
+            (*chunk, now),
         )
         total += int(rows[0][0] or 0)
     return total
@@ -200,24 +200,24 @@ async def charges_of(
     tx: Transaction, containers: Collection[str]
 ) -> dict[str, dict[str, StoredCharge]]:
     """The charges of containers, by container and subject."""
-    found: defaultdict[str, dict[str, StoredCharge]] = defaultdict(dict)
-    for part, marks in parts(sorted(containers)):
+    charges: defaultdict[str, dict[str, StoredCharge]] = defaultdict(dict)
+    for chunk, marks in parts(sorted(containers)):
         rows = await tx.fetch(
             "SELECT container_uuid, subject_uuid, rank, held, runs_workflow, containers, vcpus,"
             f" ram, gpus FROM quota_charges WHERE container_uuid IN ({marks})",
-            part,
+            chunk,
         )
         for row in rows:
             charge = StoredCharge(int(row[2] or 0), bool(row[3]), _amounts(row[5:]), bool(row[4]))
-            found[str(row[0])][str(row[1])] = charge
-    return found
+            charges[str(row[0])][str(row[1])] = charge
+    return charges
 
 
 async def charge(
-    tx: Transaction, container_uuid: str, subjects: Iterable[str], one: StoredCharge
+    tx: Transaction, container_uuid: str, subjects: Iterable[str], stored: StoredCharge
 ) -> None:
     """Charge a container to subjects, in place of an earlier charge to them."""
-    amounts = one.amounts
+    amounts = stored.amounts
     for subject in subjects:
         await tx.execute(
             "INSERT INTO quota_charges (container_uuid, subject_uuid, rank, held, containers,"
@@ -228,13 +228,13 @@ async def charge(
             (
                 container_uuid,
                 subject,
-                one.rank,
-                int(one.held),
+                stored.rank,
+                int(stored.held),
                 amounts.containers,
                 amounts.vcpus,
                 amounts.ram,
                 amounts.gpus,
-                int(one.runs_workflow),
+                int(stored.runs_workflow),
             ),
         )
 
@@ -259,19 +259,19 @@ async def used(
     held: bool = False,
     workflows: bool = False,
 ) -> dict[str, Amounts]:
-    """What is charged to each subject, but for one container; `held`: by what is Locked or Running
-    alone; `workflows`: by what runs workflows alone.
+    """The amounts charged to each subject for all containers but `without`. `held` counts Locked
+    and Running containers alone, `workflows` containers that run workflows alone.
     """
-    found = dict.fromkeys(subjects, Amounts())
+    amounts = dict.fromkeys(subjects, Amounts())
     only = (" AND held = 1" if held else "") + (" AND runs_workflow = 1" if workflows else "")
-    for part, marks in parts(sorted(subjects)):
+    for chunk, marks in parts(sorted(subjects)):
         rows = await tx.fetch(
             f"SELECT subject_uuid, {_SUMS} FROM quota_charges WHERE subject_uuid IN ({marks})"
             f" AND container_uuid <> ?{only} GROUP BY subject_uuid",
-            (*part, without),
+            (*chunk, without),
         )
-        found |= {str(row[0]): _amounts(row[1:]) for row in rows}
-    return found
+        amounts |= {str(row[0]): _amounts(row[1:]) for row in rows}
+    return amounts
 
 
 async def yielding(tx: Transaction, subject: str, rank: int, *, most: int) -> list[Charge]:
@@ -415,7 +415,7 @@ async def forget(tx: Transaction, subject: str) -> None:
 
 
 def _amounts(values: Sequence[Value]) -> Amounts:
-    return Amounts(*(int(one or 0) for one in values))
+    return Amounts(*(int(value or 0) for value in values))
 
 
 def parts(values: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:

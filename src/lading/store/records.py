@@ -50,15 +50,15 @@ def _as_real(value: Value) -> JSON:
     return float(value) if isinstance(value, int) else value
 
 
-def _decoder(one: Field, *, raw: bool = False) -> _Decoder:
+def _decoder(field: Field, *, raw: bool = False) -> _Decoder:
     """`raw`: nested values stay texts."""
-    if log_rows.is_short(one):
+    if log_rows.is_short(field):
         return log_rows.as_raw if raw else log_rows.as_json
-    if one.nested:
+    if field.nested:
         return _as_raw if raw else _as_json
-    if one.type is Type.BOOLEAN:
+    if field.type is Type.BOOLEAN:
         return _as_bool
-    return _as_real if one.type is Type.FLOAT else None
+    return _as_real if field.type is Type.FLOAT else None
 
 
 def _to_json(value: JSON) -> Value:
@@ -69,23 +69,23 @@ def _to_number(value: JSON) -> Value:
     return None if value is None else int(value)
 
 
-def _encoder(one: Field) -> _Encoder:
-    if one.nested:
+def _encoder(field: Field) -> _Encoder:
+    if field.nested:
         return _to_json
-    return _to_number if one.type is Type.BOOLEAN else None
+    return _to_number if field.type is Type.BOOLEAN else None
 
 
-def _encode(one: Field, value: JSON) -> Value:
-    encode = _encoder(one)
+def _encode(field: Field, value: JSON) -> Value:
+    encode = _encoder(field)
     return value if encode is None else encode(value)
 
 
-def _sealed(kind: RecordType, one: Field, value: JSON, seal: Seal) -> Value:
-    encoded = _encode(one, value)
+def _sealed(kind: RecordType, field: Field, value: JSON, seal: Seal) -> Value:
+    encoded = _encode(field, value)
     # Null and the default are stored in clear.
-    if not one.sealed or encoded is None or encoded == _encode(one, one.default):
+    if not field.sealed or encoded is None or encoded == _encode(field, field.default):
         return encoded
-    return seal.seal(str(encoded), column=f"{kind.plural}.{one.name}")
+    return seal.seal(str(encoded), column=f"{kind.plural}.{field.name}")
 
 
 @dataclass(frozen=True)
@@ -104,16 +104,19 @@ class _Table:
     @classmethod
     def of(cls, kind: RecordType) -> _Table:
         # Numbers are given by the database.
-        stored = [one for one in kind.columns if not (kind.numbered and one.name == "id")]
-        names = tuple(one.name for one in stored)
-        selected = ", ".join(log_rows.selected(kind, one) for one in kind.columns)
+        stored = [column for column in kind.columns if not (kind.numbered and column.name == "id")]
+        names = tuple(column.name for column in stored)
+        selected = ", ".join(log_rows.selected(kind, column) for column in kind.columns)
         return cls(
             kind,
-            tuple((one.name, _encoder(one), _encode(one, one.default)) for one in stored),
-            tuple((number, one) for number, one in enumerate(stored) if one.sealed),
-            tuple((one.name, _decoder(one)) for one in kind.columns),
-            tuple((one.name, _decoder(one, raw=True)) for one in kind.columns),
-            tuple(number for number, one in enumerate(kind.columns) if one.sealed),
+            tuple(
+                (column.name, _encoder(column), _encode(column, column.default))
+                for column in stored
+            ),
+            tuple((number, column) for number, column in enumerate(stored) if column.sealed),
+            tuple((column.name, _decoder(column)) for column in kind.columns),
+            tuple((column.name, _decoder(column, raw=True)) for column in kind.columns),
+            tuple(number for number, column in enumerate(kind.columns) if column.sealed),
             f"SELECT {selected} FROM {kind.plural}",
             f"INSERT INTO {kind.plural} ({', '.join(names)})"
             f" VALUES ({', '.join('?' for _ in names)})",
@@ -128,10 +131,10 @@ class _Table:
             else encode(record[name])
             for name, encode, default in self.encoders
         ]
-        for number, one in self.unreadable:
+        for number, column in self.unreadable:
             if values[number] is not None and values[number] != self.encoders[number][2]:
                 values[number] = seal.seal(
-                    str(values[number]), column=f"{self.kind.plural}.{one.name}"
+                    str(values[number]), column=f"{self.kind.plural}.{column.name}"
                 )
         return values
 
@@ -238,11 +241,11 @@ async def exists(
 def _fields(kind: RecordType, query: Query) -> list[Field]:
     """The stored fields that a query reads."""
     # `extra`: columns that the server needs, for example for permissions, besides those selected.
-    wanted = query.select if query.select is not None else kind.listed
-    extra = () if query.distinct else tuple(name for name in query.extra if name not in wanted)
-    fields = [kind.by_name[name] for name in (*wanted, *extra)]
+    selected = query.select if query.select is not None else kind.listed
+    extra = () if query.distinct else tuple(name for name in query.extra if name not in selected)
+    fields = [kind.by_name[name] for name in (*selected, *extra)]
     # Without stored fields (only computed ones were selected), the uuid keeps one row per record.
-    return [one for one in fields if one.stored] or [kind.by_name["uuid"]]
+    return [field for field in fields if field.stored] or [kind.by_name["uuid"]]
 
 
 async def search(
@@ -254,13 +257,13 @@ async def search(
     saves most of the time.
     """
     fields = _fields(kind, query)
-    columns = ", ".join(log_rows.selected(kind, one) for one in fields)
+    columns = ", ".join(log_rows.selected(kind, field) for field in fields)
     if query.distinct:
         query = replace(query, order=_distinct_order(query.order, fields))
-        columns = f"DISTINCT {', '.join(log_rows.distinct(kind, one) for one in fields)}"
+        columns = f"DISTINCT {', '.join(log_rows.distinct(kind, field) for field in fields)}"
     # Times have one length; any other text may be long.
     texts = (Type.STRING, Type.OBJECT, Type.ARRAY)
-    wide = [one.name for one in fields if one.type in texts and one.name != "uuid"]
+    wide = [field.name for field in fields if field.type in texts and field.name != "uuid"]
     if not wide:
         # The number of rows is limit enough.
         query = replace(query, most_bytes=0)
@@ -269,12 +272,12 @@ async def search(
     decoded = [
         values if decode is None else map(decode, values)
         for decode, values in zip(
-            (_decoder(one, raw=raw) for one in fields),
+            (_decoder(field, raw=raw) for field in fields),
             zip(*rows, strict=True),
             strict=False,
         )
     ]
-    names = [one.name for one in fields]
+    names = [field.name for field in fields]
     return [dict(zip(names, row, strict=True)) for row in zip(*decoded, strict=True)]
 
 
@@ -290,10 +293,10 @@ async def search_texts(
     fields = [kind.by_name[name] for name in names if kind.by_name[name].stored]
     if any(map(log_rows.is_short, fields)):
         return None
-    real = [one.name for one in fields if one.type is Type.FLOAT]
+    real = [field.name for field in fields if field.type is Type.FLOAT]
     # Fractions are added in Python, because SQLite's printf would shorten them.
     members = (
-        dialect.members([one for one in fields if one.type is not Type.FLOAT])
+        dialect.members([field for field in fields if field.type is not Type.FLOAT])
         if len(real) < len(fields)
         else ""
     )
@@ -328,9 +331,9 @@ async def count(tx: Transaction, dialect: Dialect, kind: RecordType, query: Quer
     writer = ConditionWriter(dialect, kind.plural)
     where = query.where
     # Without the owners an index alone has the answer, where each row would be read otherwise.
-    if any(isinstance(one, Untrashed) for one in where) and not await _has_trash(tx):
-        where = tuple(one for one in where if not isinstance(one, Untrashed))
-    condition = writer.where(tuple(_counted(one) for one in where))
+    if any(isinstance(condition, Untrashed) for condition in where) and not await _has_trash(tx):
+        where = tuple(condition for condition in where if not isinstance(condition, Untrashed))
+    condition = writer.where(tuple(_counted(expression) for expression in where))
     source = f"{kind.plural}{condition}"
     if query.distinct and query.select is not None:
         names = ", ".join(log_rows.distinct(kind, kind.by_name[name]) for name in query.select)
@@ -344,21 +347,25 @@ async def _has_trash(tx: Transaction) -> bool:
     return bool(await tx.fetch("SELECT 1 FROM group_standing WHERE trash_at IS NOT NULL LIMIT 1"))
 
 
-def _counted(one: Expression) -> Expression:
+def _counted(condition: Expression) -> Expression:
     """The condition for a count, which reads all matching rows: the index on owners is used
     again.
     """
     # With shared records the condition has an OR and is not changed.
-    return replace(one, dense=False) if isinstance(one, Accessible) and one.shared == () else one
+    return (
+        replace(condition, dense=False)
+        if isinstance(condition, Accessible) and condition.shared == ()
+        else condition
+    )
 
 
 def _distinct_order(order: Sequence[SortKey], fields: Sequence[Field]) -> tuple[SortKey, ...]:
     """Sort keys among the selected columns, then all other selected columns, so that pages do not
     overlap.
     """
-    names = [one.name for one in fields]
-    keys = tuple(one for one in order if one.column in names)
-    return keys + tuple(SortKey(name) for name in names if name not in {one.column for one in keys})
+    names = [field.name for field in fields]
+    keys = tuple(key for key in order if key.column in names)
+    return keys + tuple(SortKey(name) for name in names if name not in {key.column for key in keys})
 
 
 async def insert(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) -> int:
@@ -416,7 +423,7 @@ async def change_all(
     when one of them does not exist.
     """
     assignments = ", ".join(f"{name} = ?" for name in changes)
-    values = [_sealed(kind, kind.by_name[name], one, tx.seal) for name, one in changes.items()]
+    values = [_sealed(kind, kind.by_name[name], value, tx.seal) for name, value in changes.items()]
     sql = f"UPDATE {kind.plural} SET {assignments} WHERE {dialect.among.format('uuid')}"
     changed = await tx.execute(sql, (*values, _encode_json(uuids).decode()), is_long=True)
     if changed != len(uuids):
@@ -462,10 +469,10 @@ def _update(
     changes: Mapping[str, JSON],
     expected: Mapping[str, JSON],
 ) -> tuple[str, list[Value]]:
-    known = kind.by_name
+    fields = kind.by_name
     assignments = ", ".join(f"{name} = ?" for name in changes)
     values: list[Value] = [
-        _sealed(kind, known[name], value, tx.seal) for name, value in changes.items()
+        _sealed(kind, fields[name], value, tx.seal) for name, value in changes.items()
     ]
     # The comparison is in the statement itself: no other change can come in between.
     conditions = ["uuid = ?"]
@@ -474,7 +481,7 @@ def _update(
     for name, value in expected.items():
         conditions.append(f"{name} IS NULL" if value is None else f"{name} = ?")
         if value is not None:
-            values.append(_encode(known[name], value))
+            values.append(_encode(fields[name], value))
     return f"UPDATE {kind.plural} SET {assignments} WHERE {' AND '.join(conditions)}", values
 
 
@@ -485,22 +492,22 @@ async def delete(tx: Transaction, kind: RecordType, uuid: str) -> bool:
 
 async def seal_all(tx: Transaction, kind: RecordType) -> None:
     """Encrypt the values of sealed columns that are still in clear."""
-    for one in kind.columns:
-        if not one.sealed:
+    for field in kind.columns:
+        if not field.sealed:
             continue
-        column = f"{kind.plural}.{one.name}"
+        column = f"{kind.plural}.{field.name}"
         rows = await tx.fetch(
-            f"SELECT uuid, {one.name} FROM {kind.plural}"
+            f"SELECT uuid, {field.name} FROM {kind.plural}"
             # Values with the prefix are sealed already: the step can be repeated.
-            f" WHERE {one.name} IS NOT NULL AND {one.name} NOT LIKE ?",
+            f" WHERE {field.name} IS NOT NULL AND {field.name} NOT LIKE ?",
             (f"{MARK}%",),
         )
-        for uuid, text in rows:
-            if text == _encode(one, one.default):
+        for uuid, value in rows:
+            if value == _encode(field, field.default):
                 continue
-            sealed = tx.seal.seal(str(text), column=column)
+            sealed = tx.seal.seal(str(value), column=column)
             await tx.execute(
-                f"UPDATE {kind.plural} SET {one.name} = ? WHERE uuid = ?", (sealed, uuid)
+                f"UPDATE {kind.plural} SET {field.name} = ? WHERE uuid = ?", (sealed, uuid)
             )
 
 

@@ -117,11 +117,11 @@ async def waiting_before(tx: Transaction, priority: int, created_at: str) -> lis
 
 async def note_starts(tx: Transaction, expected: Collection[ExpectedStart]) -> None:
     """Keep the first expectation about each container."""
-    for one in expected:
+    for start in expected:
         await tx.execute(
             "INSERT INTO expected_starts (container_uuid, noted_at, wait) VALUES (?, ?, ?)"
             " ON CONFLICT DO NOTHING",
-            (one.container_uuid, one.noted_at, one.wait),
+            (start.container_uuid, start.noted_at, start.wait),
         )
 
 
@@ -165,19 +165,19 @@ async def keep_errors(tx: Transaction, errors: Collection[float]) -> None:
     await tx.execute(
         "INSERT INTO start_errors (id, errors) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET"
         f" errors = substr(excluded.errors || start_errors.errors, 1, {MOST_ERRORS * _WIDTH})",
-        ("".join(_written(100 * one) for one in errors),),
+        ("".join(_written(100 * error) for error in errors),),
     )
 
 
 async def errors(tx: Transaction) -> list[float]:
     """The errors of the latest expected starts."""
     rows = await tx.fetch("SELECT errors FROM start_errors WHERE id = 1")
-    return [one / 100 for one in _read(str(rows[0][0]))] if rows else []
+    return [percent / 100 for percent in _read(str(rows[0][0]))] if rows else []
 
 
 def _written(amount: float) -> str:
     return f"{min(_TOP, max(0, round(100 * amount))):010d},"
 
 
-def _read(text: str) -> list[float]:
-    return [int(one) / 100 for one in text.split(",") if one]
+def _read(percents: str) -> list[float]:
+    return [int(digits) / 100 for digits in percents.split(",") if digits]

@@ -69,9 +69,10 @@ async def _seal_runtime_tokens(tx: Transaction, dialect: Dialect) -> None:
 
 async def _name_steps(tx: Transaction, dialect: Dialect) -> None:
     """Store the names of earlier steps, which had numbers only."""
-    for one in MIGRATIONS:
+    for migration in MIGRATIONS:
         await tx.execute(
-            "UPDATE schema_versions SET name = ? WHERE version = ?", (one.name, one.number)
+            "UPDATE schema_versions SET name = ? WHERE version = ?",
+            (migration.name, migration.number),
         )
 
 
@@ -134,14 +135,14 @@ async def leave_states_unmeasured(tx: Transaction, dialect: Dialect) -> None:
     settings.
     """
     for kind in (REQUESTS, CONTAINERS):
-        for one in dialect.unmeasured:
-            await tx.execute(f"ALTER TABLE {kind.plural} ALTER COLUMN state {one}")
+        for setting in dialect.unmeasured:
+            await tx.execute(f"ALTER TABLE {kind.plural} ALTER COLUMN state {setting}")
 
 
 async def _recheck_nested_values(tx: Transaction, dialect: Dialect) -> None:
     """Replace the check of nested values by a cheaper one."""
-    for one in dialect.rechecked:
-        await tx.execute(one)
+    for statement in dialect.rechecked:
+        await tx.execute(statement)
 
 
 async def _fill_attempts(tx: Transaction, dialect: Dialect) -> None:
@@ -184,31 +185,31 @@ async def check_version(tx: Transaction, dialect: Dialect) -> int | None:
     # The first versions of this table had no names (step 3).
     if "name" not in {row[0] for row in await tx.fetch(dialect.columns, ("schema_versions",))}:
         await tx.execute("ALTER TABLE schema_versions ADD COLUMN name TEXT")
-    found = (await tx.fetch("SELECT max(version) FROM schema_versions"))[0][0]
-    if not isinstance(found, int):
+    version = (await tx.fetch("SELECT max(version) FROM schema_versions"))[0][0]
+    if not isinstance(version, int):
         return None
-    refuse_later(found)
-    return found
+    refuse_later(version)
+    return version
 
 
-def refuse_later(found: int) -> None:
-    """Raise Invalid when a database of version `found` is from a later release, which may have
-    stored values that this program would misread.
+def refuse_later(version: int) -> None:
+    """Raise Invalid when a database of `version` is from a later release, which may have stored
+    values that this program would misread.
     """
-    if found > VERSION:
+    if version > VERSION:
         raise Invalid(
-            f"the database is of version {found}, this program of {VERSION}: use a later release"
+            f"the database is of version {version}, this program of {VERSION}: use a later release"
         )
 
 
-async def migrate(tx: Transaction, dialect: Dialect, *, found: int | None, now: str) -> None:
+async def migrate(tx: Transaction, dialect: Dialect, *, version: int | None, now: str) -> None:
     """Run the missing steps and record each; a new database only records them."""
-    for one in MIGRATIONS:
-        if found is not None and one.number <= found:
+    for migration in MIGRATIONS:
+        if version is not None and migration.number <= version:
             continue
-        if found is not None:
-            await one.step(tx, dialect)
-        values = (one.number, now, one.name)
+        if version is not None:
+            await migration.step(tx, dialect)
+        values = (migration.number, now, migration.name)
         await tx.execute(
             "INSERT INTO schema_versions (version, applied_at, name) VALUES (?, ?, ?)", values
         )
@@ -224,7 +225,7 @@ _PRESENT = {
 async def prepare(database: Database, *, now: str) -> None:
     """Bring the database up to the present version. Raises Invalid when it is from a later one."""
     async with database.writing() as tx:
-        found = await check_version(tx, database.dialect)
+        version = await check_version(tx, database.dialect)
         plain = (
             *waiting.TABLES,
             *intervals.ALLOCATION_TABLES,
@@ -241,16 +242,16 @@ async def prepare(database: Database, *, now: str) -> None:
             *cascades.TABLES,
         )
         # In this order: functions and domains of the dialect first, tables use them.
-        made = (*database.dialect.preamble, *plain, *permissions.tables(database.dialect))
-        for statement in made:
+        statements = (*database.dialect.preamble, *plain, *permissions.tables(database.dialect))
+        for statement in statements:
             await tx.execute(statement)
         for kind in RECORDS:
             if kind.stored:
                 await _prepare_table(tx, database.dialect, kind)
         # Only for a new database: older ones get it by step 9.
-        if found is None:
+        if version is None:
             await leave_states_unmeasured(tx, database.dialect)
-        await migrate(tx, database.dialect, found=found, now=now)
+        await migrate(tx, database.dialect, version=version, now=now)
         database.short_logs_since = await _first_short_log(tx, alone=not database.shared)
 
 
@@ -271,30 +272,32 @@ async def _prepare_table(tx: Transaction, dialect: Dialect, kind: RecordType) ->
     if not present:
         await tx.execute(create_table(dialect, kind))
     # Columns are only added: older programs on the same database ignore them.
-    for one in kind.columns:
-        if present and one.name not in present:
-            await tx.execute(f"ALTER TABLE {kind.plural} ADD COLUMN {_column(dialect, kind, one)}")
+    for field in kind.columns:
+        if present and field.name not in present:
+            await tx.execute(
+                f"ALTER TABLE {kind.plural} ADD COLUMN {_column(dialect, kind, field)}"
+            )
     for statement in create_indexes(dialect, kind):
         await tx.execute(statement)
 
 
 def create_table(dialect: Dialect, kind: RecordType) -> str:
     """The statement that makes the table of a record type."""
-    columns = ", ".join(_column(dialect, kind, one) for one in kind.columns)
+    columns = ", ".join(_column(dialect, kind, field) for field in kind.columns)
     return f"CREATE TABLE {kind.plural} ({columns})"
 
 
-def _column(dialect: Dialect, kind: RecordType, one: Field) -> str:
-    numbers = kind.numbered and one.name == "id"
+def _column(dialect: Dialect, kind: RecordType, field: Field) -> str:
+    numbers = kind.numbered and field.name == "id"
     # Sealed values of any type are texts.
-    kept_as = "number" if numbers else Type.STRING if one.sealed else one.type
-    words = [one.name, dialect.column_type(kept_as)]
-    if numbers or (one.name == "uuid" and not kind.numbered):
+    kept_as = "number" if numbers else Type.STRING if field.sealed else field.type
+    words = [field.name, dialect.column_type(kept_as)]
+    if numbers or (field.name == "uuid" and not kind.numbered):
         words.append("PRIMARY KEY")
-    elif one.name == "uuid":
+    elif field.name == "uuid":
         words.append("UNIQUE")
-    elif one.default is not None:
-        words.append(f"DEFAULT {_literal(one.default)}")
+    elif field.default is not None:
+        words.append(f"DEFAULT {_literal(field.default)}")
     return " ".join(words)
 
 
@@ -318,19 +321,19 @@ def create_indexes(dialect: Dialect, kind: RecordType) -> Iterator[str]:
     for fields in kind.sparse:
         name, where = (
             "_".join(("sparse", kind.plural, *fields)),
-            " AND ".join(f"{one} IS NOT NULL" for one in fields),
+            " AND ".join(f"{field} IS NOT NULL" for field in fields),
         )
         yield (
             f"CREATE INDEX IF NOT EXISTS {name}"
             f" ON {kind.plural} ({', '.join(map(dialect.order, fields))})"
             f" WHERE {where}"
         )
-    for one in kind.key_indexes:
-        name = "_".join(("true", kind.plural, one.column, one.key))
+    for index in kind.key_indexes:
+        name = "_".join(("true", kind.plural, index.column, index.key))
         yield (
             f"CREATE INDEX IF NOT EXISTS {name}"
-            f" ON {kind.plural} ({', '.join(map(dialect.order, one.fields))})"
-            f" WHERE {may_be_true(one.column, one.key)}"
+            f" ON {kind.plural} ({', '.join(map(dialect.order, index.fields))})"
+            f" WHERE {may_be_true(index.column, index.key)}"
         )
     for fields in kind.unique:
         name = "_".join(("unique", kind.plural, *fields))

@@ -56,10 +56,12 @@ async def note_report(tx: Transaction, dispatcher_uuid: str, now: str) -> None:
 
 
 async def put_statuses(
-    tx: Transaction, dispatcher_uuid: str, said: Mapping[str, WaitReason]
+    tx: Transaction, dispatcher_uuid: str, statuses: Mapping[str, WaitReason]
 ) -> None:
     """Store the statuses that a dispatcher reports, by container."""
-    rows = [(uuid, dispatcher_uuid, one.reason, one.sentence) for uuid, one in said.items()]
+    rows = [
+        (uuid, dispatcher_uuid, status.reason, status.sentence) for uuid, status in statuses.items()
+    ]
     for batch in _batches(rows):
         values: list[Value] = [value for row in batch for value in row]
         marks = ", ".join("(?, ?, ?, ?)" for _ in batch)

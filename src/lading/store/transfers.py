@@ -69,15 +69,15 @@ class StoredTransfers:
 
     async def read(self, uuids: Collection[str]) -> dict[str, TaskTransfer]:
         """The transfers of requests, without their documents."""
-        wanted, found = list(uuids), list[Row]()
+        requested, rows = list(uuids), list[Row]()
         async with self._database.reading() as tx:
-            for start in range(0, len(wanted), _TOGETHER):
-                part = wanted[start : start + _TOGETHER]
-                marks = ", ".join("?" for _ in part)
-                found += await tx.fetch(
-                    f"SELECT {_COLUMNS} FROM task_transfers WHERE request_uuid IN ({marks})", part
+            for start in range(0, len(requested), _TOGETHER):
+                chunk = requested[start : start + _TOGETHER]
+                marks = ", ".join("?" for _ in chunk)
+                rows += await tx.fetch(
+                    f"SELECT {_COLUMNS} FROM task_transfers WHERE request_uuid IN ({marks})", chunk
                 )
-        return {one.request_uuid: one for one in map(_transfer, found)}
+        return {transfer.request_uuid: transfer for transfer in map(_transfer, rows)}
 
     async def in_phase(self, phase: TransferPhase, *, most: int) -> list[TaskTransfer]:
         """The first transfers in a phase, without their documents, newest requests first."""
@@ -87,7 +87,7 @@ class StoredTransfers:
                 " ORDER BY request_uuid DESC LIMIT ?",
                 (phase, most),
             )
-        return [_transfer(one) for one in rows]
+        return [_transfer(row) for row in rows]
 
     async def ended(self, *, most: int) -> list[EndedTask]:
         """The first tasks in the phase RUNNING whose requests are Final or were deleted."""
@@ -103,13 +103,13 @@ class StoredTransfers:
         return [
             EndedTask(
                 request_uuid=str(uuid),
-                is_deleted=found is None,
+                is_deleted=present_uuid is None,
                 container_state=str(state or ""),
                 output_uuid=str(output or ""),
                 keeps=keeps_on_failure(json.loads(str(document))[0]),
                 is_cancelled=priority == 0,
             )
-            for uuid, found, state, output, priority, document in rows
+            for uuid, present_uuid, state, output, priority, document in rows
         ]
 
     async def waiting(self, *, now: str, most: int) -> list[WaitingTransfer]:
@@ -218,13 +218,13 @@ class StoredTransfers:
                 "DELETE FROM task_keys WHERE digest = ? AND request_uuid = '' AND claimed_at <= ?",
                 (digest, stale),
             )
-            made = await tx.execute(
+            inserted = await tx.execute(
                 # The caller that inserts the row creates the task; all others find it.
                 "INSERT INTO task_keys (digest, claimed_at, request_uuid) VALUES (?, ?, '')"
                 " ON CONFLICT DO NOTHING",
                 (digest, now),
             )
-            if made:
+            if inserted:
                 return None
             rows = await tx.fetch("SELECT request_uuid FROM task_keys WHERE digest = ?", (digest,))
         return str(rows[0][0])

@@ -77,8 +77,8 @@ async def fill_former_owners(tx: Transaction) -> None:
         )
         if not rows:
             return
-        for number, text in rows:
-            change = msgspec.json.decode(str(text), type=_Change)
+        for number, properties in rows:
+            change = msgspec.json.decode(str(properties), type=_Change)
             former, present = change.old_attributes.owner_uuid, change.new_attributes.owner_uuid
             if former and former != present:
                 await tx.execute(

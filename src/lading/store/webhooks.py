@@ -121,16 +121,16 @@ async def find(tx: Transaction, uuid: str) -> WebhookPosition | None:
 
 
 async def among(tx: Transaction, uuids: Sequence[str]) -> list[WebhookPosition]:
-    """The positions of webhooks, as far as they have one."""
-    found: list[WebhookPosition] = []
-    for part, marks in _parts(uuids):
+    """The positions of the webhooks that have a position."""
+    positions: list[WebhookPosition] = []
+    for chunk, marks in _parts(uuids):
         rows = await tx.fetch(
             f"SELECT {_COLUMNS}, {_QUEUED} FROM webhook_positions p"
             f" WHERE p.webhook_uuid IN ({marks})",
-            part,
+            chunk,
         )
-        found += [_position(one) for one in rows]
-    return found
+        positions += [_position(row) for row in rows]
+    return positions
 
 
 async def forget(tx: Transaction, uuid: str) -> None:
@@ -170,7 +170,7 @@ async def due(tx: Transaction, *, last: int, now: str, most: int) -> list[Webhoo
         " ORDER BY p.next_at, p.position LIMIT ?",
         (now, now, last, most),
     )
-    return [_position(one) for one in rows]
+    return [_position(row) for row in rows]
 
 
 async def next_due(tx: Transaction, *, last: int, now: str) -> str:
@@ -202,11 +202,11 @@ async def pass_over(
     tx: Transaction, uuids: Sequence[str], *, position: int, to: int, now: str
 ) -> None:
     """Move webhooks at a position that nobody holds to a later one: nothing there is for them."""
-    for part, marks in _parts(uuids):
+    for chunk, marks in _parts(uuids):
         await tx.execute(
             "UPDATE webhook_positions SET position = ? WHERE position = ? AND held_until <= ?"
             f" AND webhook_uuid IN ({marks})",
-            (to, position, now, *part),
+            (to, position, now, *chunk),
         )
 
 
@@ -320,11 +320,11 @@ async def queue_letters(tx: Transaction, uuid: str, log_ids: Sequence[int] | Non
             "UPDATE webhook_letters SET is_queued = 1 WHERE webhook_uuid = ? AND is_queued = 0",
             (uuid,),
         )
-    for part, marks in _parts(log_ids or ()):
+    for chunk, marks in _parts(log_ids or ()):
         changed += await tx.execute(
             "UPDATE webhook_letters SET is_queued = 1 WHERE webhook_uuid = ? AND is_queued = 0"
             f" AND log_id IN ({marks})",
-            (uuid, *part),
+            (uuid, *chunk),
         )
     if changed:
         await tx.execute(

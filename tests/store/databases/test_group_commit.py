@@ -30,7 +30,7 @@ def test_rows_of_a_table_are_stored_together_and_changes_are_counted() -> None:
     changes = [insert("t", 1, 2), update(5), insert("u", 3, 4), insert("t", 6, 7), update(8)]
     batches = Batches(Placeholders())
     batch = batches.write(changes)
-    assert batch.text == (
+    assert batch.statement == (
         "WITH part0 AS (INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4)),"
         " part1 AS (UPDATE t SET a = $5 WHERE b = '?' RETURNING 1),"
         " part2 AS (INSERT INTO u (a, b) VALUES ($6, $7)),"
@@ -41,7 +41,7 @@ def test_rows_of_a_table_are_stored_together_and_changes_are_counted() -> None:
     assert batch.checked == (1, 4)
     assert batches.write(changes) is batch
     assert (
-        batches.write(changes[:1]).text
+        batches.write(changes[:1]).statement
         == "WITH part0 AS (INSERT INTO t (a, b) VALUES ($1, $2)) SELECT 1"
     )
 
@@ -50,7 +50,7 @@ def test_what_follows_the_rows_of_an_insert_follows_all_of_them() -> None:
     sql = "INSERT INTO t VALUES (?, ?) ON CONFLICT DO NOTHING"
     changes = [Deferred(sql=sql, values=(one, 0), row=f"t {one}") for one in range(3)]
     batch = Batches(Placeholders()).write(changes)
-    assert batch.text == (
+    assert batch.statement == (
         "WITH part0 AS (INSERT INTO t VALUES ($1, $2), ($3, $4), ($5, $6) "
         "ON CONFLICT DO NOTHING) SELECT 1"
     )

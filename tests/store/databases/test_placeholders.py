@@ -26,4 +26,4 @@ def test_what_is_remembered_is_bounded() -> None:
     assert [made.number(f"{number} = ?") for number in range(5)] == [
         f"{number} = $1" for number in range(5)
     ]
-    assert len(made.known) <= 2
+    assert len(made.statements) <= 2

@@ -32,14 +32,14 @@ async def test_an_older_file(tmp_path: Path, version: int) -> None:
     path = stored(tmp_path, version)
     before = path.read_bytes()
     found = check_file(path)
-    assert found.found == version
+    assert found.present == version
     assert len(found.steps) == schema.VERSION - version
     assert path.read_bytes() == before, "nothing is changed"
     database = SqliteDatabase(path, seal=make_seal())
     assert await check_database(database) == found
     await schema.prepare(database, now=format_time(START))
     after = check_file(path)
-    assert (after.found, after.steps, after.columns) == (schema.VERSION, (), ())
+    assert (after.present, after.steps, after.columns) == (schema.VERSION, (), ())
     await database.close()
 
 
@@ -48,7 +48,7 @@ async def test_an_older_database_of_postgresql(postgres: PostgresServer) -> None
     await postgres.sql((SCHEMAS / "postgresql_4.sql").read_text(), str(where["dbname"]))
     database = await PostgresDatabase.open(where, seal=make_seal())
     found = await check_database(database)
-    assert found.found == 4
+    assert found.present == 4
     assert found.columns
     await schema.prepare(database, now=format_time(START))
     assert (await check_database(database)).steps == ()
@@ -56,11 +56,11 @@ async def test_an_older_database_of_postgresql(postgres: PostgresServer) -> None
 
 
 def test_a_new_database(tmp_path: Path) -> None:
-    assert check_file(tmp_path / "none").found is None
+    assert check_file(tmp_path / "none").present is None
     assert not (tmp_path / "none").exists()
     with closing(sqlite3.connect(tmp_path / "empty")) as connection:
         connection.execute("PRAGMA user_version = 1")
-    assert check_file(tmp_path / "empty").found is None
+    assert check_file(tmp_path / "empty").present is None
 
 
 def test_a_later_file_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:

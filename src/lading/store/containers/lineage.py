@@ -35,8 +35,10 @@ async def note_inputs(tx: Transaction, container: Record) -> None:
     mounts = container["mounts"].values()
     # One row per content: dict.fromkeys removes duplicates and keeps the order.
     hashes = (mount.get("portable_data_hash") for mount in mounts if isinstance(mount, dict))
-    for one in dict.fromkeys(found for found in hashes if found and isinstance(found, str)):
-        values = (one, container["uuid"])
+    for content_hash in dict.fromkeys(
+        value for value in hashes if value and isinstance(value, str)
+    ):
+        values = (content_hash, container["uuid"])
         sql = "INSERT INTO container_inputs VALUES (?, ?) ON CONFLICT DO NOTHING"
         await tx.defer(Deferred(sql=sql, values=values, row=f"container_inputs {values}"))
 
@@ -152,16 +154,16 @@ async def users(
 async def withdrawn_above(
     tx: Transaction, dialect: Dialect, container_uuid: str, readable: Sequence[Expression]
 ) -> list[Record]:
-    """Containers whose results were withdrawn and from which the inputs of a container were made,
-    directly or by others; ten at most. Only containers that meet the conditions of `readable`
-    count, on the way too.
+    """Containers with withdrawn results that made the inputs of a container, directly or by other
+    containers; ten at most. Only containers that meet the conditions of `readable` count, on the
+    way too.
 
-    A content that another container has made too, whose result stands, comes from none of them.
+    A content comes from none of them when another container with a standing result made it too.
     """
     if not await tx.fetch("SELECT 1 FROM containers WHERE withdrawn_at IS NOT NULL LIMIT 1"):
         return []
     maker, values = alias_condition(dialect, "c", readable)
-    other, others = alias_condition(dialect, "o", readable)
+    standing, further = alias_condition(dialect, "o", readable)
     makers = (
         "SELECT c.uuid FROM container_inputs i JOIN containers c"
         f" ON c.output = i.portable_data_hash AND i.portable_data_hash <> ?{maker}"
@@ -171,8 +173,8 @@ async def withdrawn_above(
         f" UNION {makers} JOIN above a ON i.container_uuid = a.uuid)"
         " SELECT c.uuid FROM above a JOIN containers c ON c.uuid = a.uuid"
         " WHERE c.withdrawn_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM containers o"
-        f" WHERE o.output = c.output AND o.state = 'Complete' AND o.withdrawn_at IS NULL{other})"
+        f" WHERE o.output = c.output AND o.state = 'Complete' AND o.withdrawn_at IS NULL{standing})"
         " ORDER BY c.uuid LIMIT 10",
-        (EMPTY_PDH, *values, container_uuid, EMPTY_PDH, *values, *others),
+        (EMPTY_PDH, *values, container_uuid, EMPTY_PDH, *values, *further),
     )
     return await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])

@@ -60,18 +60,18 @@ WARNED: Final = (
 async def warned(tx: Transaction, uuids: Collection[str]) -> dict[str, str]:
     """Warnings of waiting containers, by uuid."""
     # In parts: SQLite and PostgreSQL limit the number of placeholders of a statement.
-    named, found = tuple(uuids), dict[str, str]()
+    named, warnings = tuple(uuids), dict[str, str]()
     for start in range(0, len(named), CHUNK):
-        part = named[start : start + CHUNK]
+        chunk = named[start : start + CHUNK]
         rows = await tx.fetch(
-            WARNED.format(", ".join("?" for _ in part)),
-            part,
+            WARNED.format(", ".join("?" for _ in chunk)),
+            chunk,
         )
         for uuid, status in rows:
-            text = msgspec.json.decode(str(status)).get("warning")
-            if text:
-                found[str(uuid)] = str(text)
-    return found
+            warning = msgspec.json.decode(str(status)).get("warning")
+            if warning:
+                warnings[str(uuid)] = str(warning)
+    return warnings
 
 
 async def wanted_below(
@@ -83,13 +83,13 @@ async def wanted_below(
 
 async def wanted_by(tx: Transaction, owners: Sequence[str], *, most: int) -> list[str]:
     """Some unfinished containers of Committed requests owned by these projects."""
-    found: dict[str, None] = {}
+    uuids: dict[str, None] = {}
     for start in range(0, len(owners), CHUNK):
-        part = owners[start : start + CHUNK]
-        found |= dict.fromkeys(await _wanted(tx, "owner_uuid", part, most=most - len(found)))
-        if len(found) >= most:
+        chunk = owners[start : start + CHUNK]
+        uuids |= dict.fromkeys(await _wanted(tx, "owner_uuid", chunk, most=most - len(uuids)))
+        if len(uuids) >= most:
             break
-    return list(found)
+    return list(uuids)
 
 
 async def _wanted(tx: Transaction, column: str, values: Collection[str], *, most: int) -> list[str]:

@@ -73,8 +73,8 @@ class _ReaderConditions:
     def columns(self) -> tuple[str, list[Value]]:
         """Expressions for the attributes of a StoredContainer after the record, and values."""
         expressions = ", ".join(
-            f"CASE WHEN {one} THEN 1 ELSE 0 END"
-            for one in (self._present("log"), self._present("output"), self._shown)
+            f"CASE WHEN {condition} THEN 1 ELSE 0 END"
+            for condition in (self._present("log"), self._present("output"), self._shown)
         )
         return expressions, [*self._readable_values * 2, *self._shown_values]
 
@@ -103,9 +103,9 @@ async def candidates(
     reader: str | None,
     now: str,
 ) -> list[StoredContainer]:
-    """Containers with one of these keys that meet the conditions, up to a limit; for a reader, who
-    is no administrator, those whose results the reader can read or that have none yet, and those
-    that the reader can read.
+    """Containers with one of these keys that meet the conditions, up to a limit. A reader is no
+    administrator: then only containers that the reader can read, and containers whose results are
+    missing or readable.
 
     Only containers that the reader can read are compared with `filters`. Order: containers with a
     result (oldest first), containers in progress, all others; in each, the reader's own are first.
@@ -120,18 +120,18 @@ async def candidates(
     # A filter must not be answered for a container that the reader cannot read.
     may, values = conditions.shown if filters else conditions.concerns
     further, filtered = alias_condition(dialect, "containers", filters)
-    found = " OR ".join(
-        "broad_key = ?" if one.exact is None else "(broad_key = ? AND reuse_key = ?)"
-        for one in keys
+    keyed = " OR ".join(
+        "broad_key = ?" if key.exact is None else "(broad_key = ? AND reuse_key = ?)"
+        for key in keys
     )
-    named = [value for one in keys for value in (one.broad, one.exact) if value is not None]
+    named = [value for key in keys for value in (key.broad, key.exact) if value is not None]
     # More containers of others than the limit must not hide the reader's own.
     own = "" if reader is None else " CASE WHEN runtime_user_uuid = ? THEN 0 ELSE 1 END,"
     rows = await records.selected_with(
         tx,
         CONTAINERS,
         columns,
-        f" WHERE ({found}) AND {may}{further} ORDER BY {rank},{own} finished_at LIMIT {CANDIDATES}",
+        f" WHERE ({keyed}) AND {may}{further} ORDER BY {rank},{own} finished_at LIMIT {CANDIDATES}",
         (*selected, *named, *values, *filtered, *([] if reader is None else [reader])),
     )
     return [_stored(record, row) for record, row in rows]
@@ -165,8 +165,10 @@ async def repeats(
         f" ORDER BY finished_at LIMIT {CANDIDATES}",
         (broad, *values),
     )
-    found = await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
-    return sorted(found, key=lambda one: (str(one["finished_at"]), str(one["uuid"])))
+    containers = await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
+    return sorted(
+        containers, key=lambda container: (str(container["finished_at"]), str(container["uuid"]))
+    )
 
 
 async def fill_broad_keys(tx: Transaction) -> None:

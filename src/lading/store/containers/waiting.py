@@ -116,7 +116,7 @@ async def outdated(tx: Transaction, now: str) -> list[str]:
 
 async def next_moment(tx: Transaction, now: str) -> str | None:
     """Time when the next Committed request expires or may start."""
-    found = [
+    rows_by_column = [
         (
             await tx.fetch(
                 f"SELECT min({name}) FROM container_requests"
@@ -126,7 +126,7 @@ async def next_moment(tx: Transaction, now: str) -> str | None:
         )
         for name in ("expires_at", "start_after", "retry_after")
     ]
-    return min((str(rows[0][0]) for rows in found if rows[0][0] is not None), default=None)
+    return min((str(rows[0][0]) for rows in rows_by_column if rows[0][0] is not None), default=None)
 
 
 async def has_work(tx: Transaction) -> bool:

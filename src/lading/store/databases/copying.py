@@ -208,8 +208,8 @@ def check_database(path: Path) -> None:
 def manifests(path: Path) -> Iterator[str]:
     """The manifests of all collections in a file."""
     with closing(_open(path)) as connection:
-        for (text,) in connection.execute("SELECT manifest_text FROM collections"):
-            yield text or ""
+        for (manifest,) in connection.execute("SELECT manifest_text FROM collections"):
+            yield manifest or ""
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -138,14 +138,15 @@ class PostgresDialect:
         """Integers have 64 bits; nested values are texts that `lading_each` can parse."""
         return _TYPES.get(type, _TEXT)
 
-    def like(self, text: str, *, fold: bool) -> str:
+    def like(self, expression: str, *, fold: bool) -> str:
         """Case-sensitive unless `fold`, which folds ASCII letters only."""
         if fold:
             return (
                 # Collation "C" folds ASCII letters only, as SQLite's lower() does.
-                f'lower(({text}) COLLATE "C") LIKE lower(CAST(? AS text) COLLATE "C") ESCAPE \'\\\''
+                f'lower(({expression}) COLLATE "C")'
+                " LIKE lower(CAST(? AS text) COLLATE \"C\") ESCAPE '\\'"
             )
-        return f"({text}) LIKE ? ESCAPE '\\'"
+        return f"({expression}) LIKE ? ESCAPE '\\'"
 
     def each(self, document: str) -> str:
         """`lading_each`, a function equal to SQLite's json_each."""
@@ -200,16 +201,16 @@ class _Transaction:
         try:
             # In a transaction rows cannot be read in batches; see below.
             if most and not self._connection.is_in_transaction():
-                found = await self._fetch_page(sql, values, most, wide) if wide else None
-                if found is not None:
-                    return found
+                rows = await self._fetch_page(sql, values, most, wide) if wide else None
+                if rows is not None:
+                    return rows
                 return await self._fetch_some(self._number(sql), values, most)
-            found = [tuple(row) for row in await self._connection.fetch(self._number(sql), *values)]
+            rows = [tuple(row) for row in await self._connection.fetch(self._number(sql), *values)]
         except FAULTS as error:
             self.spoilt = True
             raise translate(error) from error
         # The driver has no cursors in a read-write transaction; lists are never read there.
-        return first_rows(found, most, has_some=False) if most else found
+        return first_rows(rows, most, has_some=False) if most else rows
 
     async def _fetch_page(
         self, sql: str, values: Sequence[Value], most: int, wide: Sequence[str]
@@ -223,20 +224,20 @@ class _Transaction:
         return [tuple(row)[1:] for row in rows] if size <= most else None
 
     async def _fetch_some(self, sql: str, values: Sequence[Value], most: int) -> list[Row]:
-        found: list[Row] = []
+        rows: list[Row] = []
         # A cursor needs a transaction.
         async with self._connection.transaction():
             cursor = await self._connection.cursor(sql, *values)
             while batch := [tuple(row) for row in await cursor.fetch(_BATCH)]:
                 size = text_size(batch)
                 if size > most:
-                    found += first_rows(batch, most, has_some=bool(found))
+                    rows += first_rows(batch, most, has_some=bool(rows))
                     break
-                found += batch
+                rows += batch
                 if len(batch) < _BATCH:
                     break
                 most -= size
-        return found
+        return rows
 
     async def execute(
         self,
@@ -293,7 +294,7 @@ class _Transaction:
         batch = self._batches.write(changes)
         self.spoilt = True
         try:
-            counts = (await self._connection.fetch(batch.text, *batch.values(changes)))[0]
+            counts = (await self._connection.fetch(batch.statement, *batch.values(changes)))[0]
         except FAULTS as error:
             raise translate(error) from error
         for number, count in zip(batch.checked, counts, strict=False):
@@ -498,7 +499,9 @@ def _measured(sql: str, wide: Sequence[str]) -> str:
     """
     # octet_length reads the size alone, without the text that is stored apart. The sum begins with
     # a bigint, since two texts may have more bytes than an integer holds.
-    size = " + ".join(("0::bigint", *(f"coalesce(octet_length(page.{one}), 0)" for one in wide)))
+    size = " + ".join(
+        ("0::bigint", *(f"coalesce(octet_length(page.{column}), 0)" for column in wide))
+    )
     # The size is one row, and the condition is no equality: so the join is a loop over the page,
     # which keeps its order.
     return (

@@ -101,14 +101,14 @@ class PostgresAddress:
 
     async def connect(self, **settings: str) -> Connection:
         """A new connection. Raises Unavailable, or Invalid when it is refused for good."""
-        known = dict(self.keys)
+        keys = dict(self.keys)
         arguments: dict[str, Any] = {
-            _KEYS[name]: value for name, value in known.items() if name in _KEYS
+            _KEYS[name]: value for name, value in keys.items() if name in _KEYS
         }
-        if "sslmode" in known:
-            arguments["ssl"] = known["sslmode"]
+        if "sslmode" in keys:
+            arguments["ssl"] = keys["sslmode"]
         try:
-            made = await asyncpg.connect(
+            connection = await asyncpg.connect(
                 **arguments,
                 timeout=PATIENCE,
                 statement_cache_size=_STATEMENTS,
@@ -117,14 +117,14 @@ class PostgresAddress:
                 server_settings={**_SETTINGS, **settings},
             )
             # Numbers of JSON, exact and without Decimal.
-            await made.set_type_codec(
+            await connection.set_type_codec(
                 "numeric", schema="pg_catalog", encoder=repr, decoder=read_number, format="text"
             )
         except ValueError as error:
             raise Invalid(f"configuration: PostgreSQL.Connection: {error}") from error
         except FAULTS as error:
             raise cannot_connect(error, str(self)) from error
-        return made
+        return connection
 
     async def reach(self, **settings: str) -> Connection:
         """A new connection, after several attempts if the server restarts."""
@@ -137,10 +137,10 @@ class PostgresAddress:
         return await self.connect(**settings)
 
 
-def read_number(text: str) -> int | float:
+def read_number(number: str) -> int | float:
     """A value of type numeric; exact where it is a whole number."""
     # Any other character is a point or an exponent.
-    return float(text) if set(text) - set("-0123456789") else int(text)
+    return float(number) if set(number) - set("-0123456789") else int(number)
 
 
 class PostgresReaders:
@@ -260,30 +260,30 @@ async def close(connection: Connection) -> None:
 
 def translate(error: Exception) -> LadingError:
     """The error for a failed statement."""
-    text = " ".join(str(error).split())
+    fault = " ".join(str(error).split())
     if isinstance(error, UnicodeEncodeError):
         return Invalid("a text is not Unicode: it has half of a surrogate pair")
     if isinstance(error, InvalidCachedStatementError):
-        return TransactionInterrupted(f"PostgreSQL: the tables have changed ({text}); try again")
+        return TransactionInterrupted(f"PostgreSQL: the tables have changed ({fault}); try again")
     if isinstance(error, PostgresError):
         return _by_state(
-            str(error.sqlstate or ""), text, str(getattr(error, "constraint_name", None) or "")
+            str(error.sqlstate or ""), fault, str(getattr(error, "constraint_name", None) or "")
         )
     if isinstance(error, WrongArgument):
-        return Invalid(f"a value does not fit: {text}")
-    return _lost(text)
+        return Invalid(f"a value does not fit: {fault}")
+    return _lost(fault)
 
 
 def cannot_connect(error: Exception, where: str) -> LadingError:
     """The error for a failed connection; Invalid when the configuration is the cause."""
     state = str(getattr(error, "sqlstate", "") or "")
-    text = " ".join(str(error).split()) or type(error).__name__
+    fault = " ".join(str(error).split()) or type(error).__name__
     if state.startswith(_NO_SUCH):
         return Invalid(
-            f"PostgreSQL at {where}: {text}; check PostgreSQL.Connection in the configuration"
+            f"PostgreSQL at {where}: {fault}; check PostgreSQL.Connection in the configuration"
         )
     return Unavailable(
-        f"PostgreSQL at {where}: cannot be reached ({text});"
+        f"PostgreSQL at {where}: cannot be reached ({fault});"
         " start it, or check PostgreSQL.Connection"
     )
 
@@ -295,43 +295,45 @@ _OF_STATES: Final[tuple[tuple[tuple[str, ...], type[LadingError], str], ...]] = 
     (
         ("40001", "40P01"),
         TransactionInterrupted,
-        "PostgreSQL: a concurrent transaction came first ({text}); try again",
+        "PostgreSQL: a concurrent transaction came first ({fault}); try again",
     ),
     # Unique violation.
     (("23505",), Invalid, "duplicate key value violates unique constraint: {constraint}"),
     (_NUL, Invalid, "a text holds a NUL character, which cannot be stored"),
     # Numeric value out of range.
-    (("22003",), Invalid, "a number is too large: {text}"),
+    (("22003",), Invalid, "a number is too large: {fault}"),
     # Data exceptions; integrity violations.
-    (("22", "23"), Invalid, "a value does not fit: {text}"),
+    (("22", "23"), Invalid, "a value does not fit: {fault}"),
     # Program limit exceeded: an index entry has at most a third of a page.
-    (("54000",), Invalid, "a text is too long to be looked up by: {text}"),
+    (("54000",), Invalid, "a text is too long to be looked up by: {fault}"),
     # Disk full.
     (
         ("53100",),
         Full,
-        "PostgreSQL: no room to store records ({text}); free some space on its disk",
+        "PostgreSQL: no room to store records ({fault}); free some space on its disk",
     ),
     # Internal error: it may have any cause.
-    (("XX000",), Unavailable, "PostgreSQL cannot do that now: {text}"),
+    (("XX000",), Unavailable, "PostgreSQL cannot do that now: {fault}"),
     # Data corrupted, index corrupted.
     (
         ("XX0",),
         Corrupt,
-        "PostgreSQL: is damaged ({text}); stop all servers and restore it from a backup",
+        "PostgreSQL: is damaged ({fault}); stop all servers and restore it from a backup",
     ),
     # Lock not available: `lock_timeout` has passed.
     (("55P03",), Unavailable, "PostgreSQL: other servers keep changing it; try again later"),
-    (("",), Unavailable, "PostgreSQL cannot do that now: {text}"),
+    (("",), Unavailable, "PostgreSQL cannot do that now: {fault}"),
 )
 
 
-def _by_state(state: str, text: str, constraint: str) -> LadingError:
+def _by_state(state: str, fault: str, constraint: str) -> LadingError:
     if state.startswith(_LOST):
-        return _lost(text)
-    kind, said = next((kind, said) for states, kind, said in _OF_STATES if state.startswith(states))
-    return kind(said.format(text=text, constraint=constraint or text))
+        return _lost(fault)
+    kind, sentence = next(
+        (kind, sentence) for states, kind, sentence in _OF_STATES if state.startswith(states)
+    )
+    return kind(sentence.format(fault=fault, constraint=constraint or fault))
 
 
-def _lost(text: str) -> LadingError:
-    return TransactionInterrupted(f"PostgreSQL: the connection was lost ({text}); try again")
+def _lost(fault: str) -> LadingError:
+    return TransactionInterrupted(f"PostgreSQL: the connection was lost ({fault}); try again")

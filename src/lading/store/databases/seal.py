@@ -36,13 +36,13 @@ class Seal:
         self._key = hashlib.sha256(b"sealed columns:" + secret.encode()).digest()
         self._entropy = entropy
 
-    def seal(self, text: str, *, column: str) -> str:
-        """Encrypt `text` with a fresh nonce."""
+    def seal(self, value: str, *, column: str) -> str:
+        """Encrypt `value` with a fresh nonce."""
         nonce = self._entropy(_NONCE)
         return (
             MARK
             + base64.b64encode(
-                nonce + self._cipher.encrypt(nonce, text.encode(), column.encode())
+                nonce + self._cipher.encrypt(nonce, value.encode(), column.encode())
             ).decode()
         )
 

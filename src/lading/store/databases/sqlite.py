@@ -69,9 +69,13 @@ class SqliteDialect:
         """Column type: a number type for numbers, else TEXT."""
         return _TYPES.get(type, "TEXT")
 
-    def like(self, text: str, *, fold: bool) -> str:
+    def like(self, expression: str, *, fold: bool) -> str:
         """Case-sensitive unless `fold`; the connection sets case_sensitive_like."""
-        return f"lower({text}) LIKE lower(?) ESCAPE '\\'" if fold else f"{text} LIKE ? ESCAPE '\\'"
+        return (
+            f"lower({expression}) LIKE lower(?) ESCAPE '\\'"
+            if fold
+            else f"{expression} LIKE ? ESCAPE '\\'"
+        )
 
     def each(self, document: str) -> str:
         """SQL table function json_each."""
@@ -92,18 +96,18 @@ class SqliteDialect:
 
     def members(self, fields: Sequence[Field]) -> str:
         """Render in SQLite, since passing each value to Python costs more than rendering it."""
-        form = ",".join(f'"{one.name}":%s' for one in fields)
+        form = ",".join(f'"{field.name}":%s' for field in fields)
         # Column values are escaped by json_quote, names are constants of the record types.
         return f"printf('{form}', {', '.join(map(_as_json, fields))})"
 
 
-def _as_json(one: Field) -> str:
-    if one.type is Type.BOOLEAN:
-        return f"CASE {one.name} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE 'null' END"
+def _as_json(field: Field) -> str:
+    if field.type is Type.BOOLEAN:
+        return f"CASE {field.name} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE 'null' END"
     return (
-        f"coalesce({one.name}, 'null')"
-        if one.nested or one.type is Type.INTEGER
-        else f"json_quote({one.name})"
+        f"coalesce({field.name}, 'null')"
+        if field.nested or field.type is Type.INTEGER
+        else f"json_quote({field.name})"
     )
 
 
@@ -339,8 +343,8 @@ class SqliteDatabase:
     async def announcements(self) -> AsyncGenerator[None]:
         """Never yield: no other process uses this database."""
         nobody: tuple[None, ...] = ()
-        for one in nobody:
-            yield one
+        for announcement in nobody:
+            yield announcement
 
     async def close(self) -> None:
         """Finish open transactions and close the file."""

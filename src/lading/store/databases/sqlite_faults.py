@@ -17,33 +17,33 @@ _TAKEN: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 def translate(path: Path, error: Exception) -> LadingError:
     """The error for a failure of the database or of its disk."""
-    text = " ".join(str(error).split())
+    fault = " ".join(str(error).split())
     if isinstance(error, OverflowError):
-        return Invalid(f"a number is too large: {text}")
+        return Invalid(f"a number is too large: {fault}")
     if isinstance(error, UnicodeEncodeError):
         return Invalid("a text is not Unicode: it has half of a surrogate pair")
     if isinstance(error, sqlite3.IntegrityError):
-        return Invalid(f"duplicate key value violates unique constraint: {text}")
+        return Invalid(f"duplicate key value violates unique constraint: {fault}")
     if isinstance(error, OSError):
         if error.errno in _NO_ROOM:
-            return _full(path, text)
-        return Unavailable(f"{path}: cannot be made durable: {text}; see to the disk")
+            return _full(path, fault)
+        return Unavailable(f"{path}: cannot be made durable: {fault}; see to the disk")
     code = _code(error)
     if code == sqlite3.SQLITE_FULL:
-        return _full(path, text)
+        return _full(path, fault)
     if code in _DAMAGED:
         return Corrupt(
-            f"{path}: is damaged ({text}); stop 'lading up' and restore it from a backup"
+            f"{path}: is damaged ({fault}); stop 'lading up' and restore it from a backup"
         )
     if code in _TAKEN:
         return Unavailable(
-            f"{path}: another program holds it ({text}); end that program, then try again"
+            f"{path}: another program holds it ({fault}); end that program, then try again"
         )
     if code == sqlite3.SQLITE_IOERR:
         return Unavailable(
-            f"{path}: cannot be read or written ({text}); see to the disk, then try again"
+            f"{path}: cannot be read or written ({fault}); see to the disk, then try again"
         )
-    return Unavailable(f"the database cannot do that now: {text}")
+    return Unavailable(f"the database cannot do that now: {fault}")
 
 
 def cannot_open(path: Path, error: Exception) -> LadingError:
@@ -63,8 +63,8 @@ def cannot_open(path: Path, error: Exception) -> LadingError:
     )
 
 
-def _full(path: Path, text: str) -> Full:
-    return Full(f"{path}: no room to store records ({text}); free some space on its disk")
+def _full(path: Path, fault: str) -> Full:
+    return Full(f"{path}: no room to store records ({fault}); free some space on its disk")
 
 
 def _code(error: Exception) -> int:

@@ -28,19 +28,19 @@ def bounded(cursor: sqlite3.Cursor, most: int) -> list[Row]:
     """All rows; with `most`, the first rows up to that many bytes of text, at least one."""
     if not most:
         return cursor.fetchall()
-    found: list[Row] = []
+    rows: list[Row] = []
     left = most
     while batch := cursor.fetchmany(_BATCH):
         # Most queries need a single batch.
         size = text_size(batch)
         if size > left:
-            found += first_rows(batch, left, has_some=bool(found))
+            rows += first_rows(batch, left, has_some=bool(rows))
             break
-        found += batch
+        rows += batch
         left -= size
     # An unfinished statement would keep its read transaction open, and the log could not restart.
     cursor.close()
-    return found
+    return rows
 
 
 class QuickReader:

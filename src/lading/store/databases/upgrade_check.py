@@ -27,11 +27,11 @@ _VERSIONS: Final = "schema_versions"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeCheck:
-    """Versions of the database (None: it has no tables yet) and of this program, and what lies
-    between: names of migrations in their order, and columns as TABLE.COLUMN.
+    """Versions of the database (None: it has no tables yet) and of this program. The missing steps
+    are names of migrations in their order; the missing columns are TABLE.COLUMN.
     """
 
-    found: int | None
+    present: int | None
     version: int
     steps: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
@@ -50,10 +50,10 @@ def check_file(path: Path) -> UpgradeCheck:
                 table: {row[0] for row in connection.execute(SqliteDialect.columns, (table,))}
                 for table in _tables()
             }
-            found = connection.execute(_NEWEST).fetchone()[0] if columns[_VERSIONS] else None
+            version = connection.execute(_NEWEST).fetchone()[0] if columns[_VERSIONS] else None
     except sqlite3.Error as error:
         raise cannot_open(path, error) from error
-    return _compare(found, columns)
+    return _compare(version, columns)
 
 
 async def check_database(database: Database) -> UpgradeCheck:
@@ -63,28 +63,28 @@ async def check_database(database: Database) -> UpgradeCheck:
             table: {str(row[0]) for row in await tx.fetch(database.dialect.columns, (table,))}
             for table in _tables()
         }
-        found = (await tx.fetch(_NEWEST))[0][0] if columns[_VERSIONS] else None
-    return _compare(found, columns)
+        version = (await tx.fetch(_NEWEST))[0][0] if columns[_VERSIONS] else None
+    return _compare(version, columns)
 
 
 def _tables() -> tuple[str, ...]:
     return (_VERSIONS, *(kind.plural for kind in RECORDS if kind.stored))
 
 
-def _compare(found: object, columns: Mapping[str, set[str]]) -> UpgradeCheck:
-    if not isinstance(found, int):
-        return UpgradeCheck(found=None, version=VERSION)
-    refuse_later(found)
+def _compare(version: object, columns: Mapping[str, set[str]]) -> UpgradeCheck:
+    if not isinstance(version, int):
+        return UpgradeCheck(present=None, version=VERSION)
+    refuse_later(version)
     missing = (
-        f"{kind.plural}.{one.name}"
+        f"{kind.plural}.{column.name}"
         for kind in RECORDS
         if kind.stored
-        for one in kind.columns
-        if one.name not in columns[kind.plural]
+        for column in kind.columns
+        if column.name not in columns[kind.plural]
     )
     return UpgradeCheck(
-        found=found,
+        present=version,
         version=VERSION,
-        steps=tuple(one.name for one in MIGRATIONS if one.number > found),
+        steps=tuple(migration.name for migration in MIGRATIONS if migration.number > version),
         columns=tuple(missing),
     )
