@@ -91,7 +91,7 @@ MUTATIONS: Final = (
         "tests/wiring", ("system/test_up.py", "system/test_chaos.py"),
     ),
     Mutation(
-        "blobs/volume_set.py", "if not one.is_read_only", "if one.is_read_only",
+        "blobs/volume_set.py", "if not mount.is_read_only", "if mount.is_read_only",
         "tests/blobs", ("system/test_storage.py", "security/test_block_writers.py"),
     ),
     Mutation(

@@ -75,7 +75,7 @@ async def test_memory_is_used_again_but_not_while_somebody_looks_at_it() -> None
 
 
 async def test_memory_that_nobody_wants_any_more_is_let_go() -> None:
-    memory = Memory(2 * MAX_BLOCK, rest=0.0)
+    memory = Memory(2 * MAX_BLOCK, idle_time=0.0)
     rooms = [await memory.take(MAX_BLOCK, "block") for _ in range(2)]
     for room in rooms:
         room.release()

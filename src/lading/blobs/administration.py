@@ -160,10 +160,10 @@ class Administration:
                     yield stored
 
     async def _on_mount(
-        self, request: Request, mount: VolumeMount, rest: Sequence[str]
+        self, request: Request, mount: VolumeMount, segments: Sequence[str]
     ) -> Response:
         volume = mount.volume
-        match request.method, *rest:
+        match request.method, *segments:
             case "GET", "blocks", *more if len(more) < 2:
                 return _listing(volume.index(_prefix(request, more)))
             case "GET", "trash":
@@ -184,7 +184,7 @@ class Administration:
                 await _VERBS[verb](mount, hash, _mtime(request))
                 return PlainTextResponse("")
         raise Malformed(
-            f"{request.method} /mounts/{mount.uuid}/{'/'.join(rest)[:60]}: no such thing"
+            f"{request.method} /mounts/{mount.uuid}/{'/'.join(segments)[:60]}: no such thing"
         )
 
     async def _send(self, mount: VolumeMount, hash: str) -> Response:
@@ -263,8 +263,8 @@ class Administration:
         return JSONResponse({"copies_deleted": len(done), "copies_failed": 0}, headers=ANY_ORIGIN)
 
 
-def _prefix(request: Request, rest: Sequence[str]) -> str:
-    prefix = rest[0] if rest else request.query_params.get("prefix", "")
+def _prefix(request: Request, segments: Sequence[str]) -> str:
+    prefix = segments[0] if segments else request.query_params.get("prefix", "")
     if len(prefix) > 32 or not all(digit in "0123456789abcdef" for digit in prefix):
         raise Malformed(f"{prefix[:40]!r}: not the beginning of a hash")
     return prefix
@@ -290,19 +290,19 @@ async def _read_list(request: Request) -> list[Item]:
         raise Malformed(f"not a list of blocks: {error}") from error
 
 
-def _listing(found: AsyncIterator[Stored] | AsyncIterator[Discarded]) -> Response:
-    return StreamingResponse(_lines(found), media_type="text/plain", headers=ANY_ORIGIN)
+def _listing(blocks: AsyncIterator[Stored] | AsyncIterator[Discarded]) -> Response:
+    return StreamingResponse(_lines(blocks), media_type="text/plain", headers=ANY_ORIGIN)
 
 
-async def _lines(found: AsyncIterator[Stored] | AsyncIterator[Discarded]) -> AsyncIterator[bytes]:
+async def _lines(blocks: AsyncIterator[Stored] | AsyncIterator[Discarded]) -> AsyncIterator[bytes]:
     """An index; the final empty line is missing if the listing failed."""
     # The status is sent before the listing starts, so that an error can only be shown by a missing
     # end.
     lines: list[str] = []
     try:
-        async for one in found:
-            moment = one.mtime_ns if isinstance(one, Stored) else one.discarded_ns
-            lines.append(f"{one.hash}+{one.size} {moment}\n")
+        async for block in blocks:
+            moment = block.mtime_ns if isinstance(block, Stored) else block.discarded_ns
+            lines.append(f"{block.hash}+{block.size} {moment}\n")
             if len(lines) >= _LINES:
                 yield "".join(lines).encode()
                 lines = []

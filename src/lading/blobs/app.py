@@ -142,7 +142,7 @@ class _Store:
         self._ttl = int(settings.BlobSigningTTL)
         self._copies = settings.DefaultReplication
         self._classes = tuple(
-            name for name, one in config.StorageClasses.items() if one.get("Default")
+            name for name, settings in config.StorageClasses.items() if settings.get("Default")
         ) or ("default",)
         self._clock = clock
         self._check_token = check_token
@@ -173,10 +173,10 @@ class _Store:
             raise Malformed(fault) if _HASH.match(name) else NotFound(f"Path not found: {fault}")
         return answer
 
-    async def _put(self, request: Request, wanted: str | None) -> Response:
-        """Store the body, whose hash must be `wanted`; None accepts any hash."""
-        token, what = await self._token(request, writing=True), wanted or "a new block"
-        length = _length(request.headers, what)
+    async def _put(self, request: Request, hash: str | None) -> Response:
+        """Store a body with this hash; None accepts any hash."""
+        token, subject = await self._token(request, writing=True), hash or "a new block"
+        length = _length(request.headers, subject)
         asked = _desired(request.headers, self._classes, self._copies)
         # Classes without a volume are told by the answer: they have no copy.
         desired = replace(
@@ -187,16 +187,16 @@ class _Store:
         # arrive.
         largest = locators.MAX_BLOCK if length is None else length
         # The room is released last: the draft and the copies use its memory.
-        with await self._memory.begin(largest, what, holder=_holder(token)) as room:
-            places = await self._mounts.places(wanted) if wanted else None
+        with await self._memory.begin(largest, subject, holder=_holder(token)) as room:
+            places = await self._mounts.places(hash) if hash else None
             draft = await self._begin(places, desired, len(room.view))
             try:
                 name, size, draft = await self._receive(request, room, length, draft)
-                if wanted not in (None, name):
-                    raise Malformed(f"{wanted}: the {size} bytes that came do not match this hash")
+                if hash not in (None, name):
+                    raise Malformed(f"{hash}: the {size} bytes that came do not match this hash")
                 if places is None:
                     places = await self._mounts.places(name)
-                    if draft is not None and any(place.holds for place in places):
+                    if draft is not None and any(target.holds for target in places):
                         # The block is stored already: compare that copy and update the time of its
                         # last put.
                         await draft[1].discard()
@@ -211,7 +211,7 @@ class _Store:
                 raise
         self._metrics.note_write(size)
         stored = self._signed(Locator(name, size), token)
-        classes = ", ".join(f"{one}={receipt.classes.get(one, 0)}" for one in asked.classes)
+        classes = ", ".join(f"{name}={receipt.classes.get(name, 0)}" for name in asked.classes)
         headers = {
             **ANY_ORIGIN,
             "X-Keep-Replicas-Stored": str(receipt.copies),
@@ -254,28 +254,28 @@ class _Store:
         )
         return digest.hexdigest(), size, written.draft
 
-    async def _read(self, request: Request, wanted: Locator) -> Response:
+    async def _read(self, request: Request, locator: Locator) -> Response:
         # The size of a locator limits the memory that is taken.
-        if request.method == "GET" and wanted.size is None:
-            raise MethodNotAllowed(f"{wanted}: a locator without a size cannot be read")
+        if request.method == "GET" and locator.size is None:
+            raise MethodNotAllowed(f"{locator}: a locator without a size cannot be read")
         token = await self._token(request, writing=False)
         if self._key:
             # `str(wanted)` keeps all hints: the signature is one of them.
             locators.verify(
-                str(wanted), token=token, ttl=self._ttl, key=self._key, now=int(self._clock())
+                str(locator), token=token, ttl=self._ttl, key=self._key, now=int(self._clock())
             )
         headers = dict(ANY_ORIGIN)
         if request.headers.get("x-keep-signature", "").startswith("local"):
-            headers["X-Keep-Locator"] = self._signed(wanted, token)
-        if wanted.hash == locators.EMPTY_HASH:
+            headers["X-Keep-Locator"] = self._signed(locator, token)
+        if locator.hash == locators.EMPTY_HASH:
             return BlockAnswer(b"", 0, headers)
         if request.method == "HEAD":
-            return BlockAnswer(b"", (await self._mounts.head(wanted.hash)).size, headers)
+            return BlockAnswer(b"", (await self._mounts.head(locator.hash)).size, headers)
         room = await self._memory.take(
-            min(wanted.size or 0, locators.MAX_BLOCK), wanted.bare, holder=_holder(token)
+            min(locator.size or 0, locators.MAX_BLOCK), locator.bare, holder=_holder(token)
         )
         try:
-            data = await self._mounts.get(wanted.hash, room.view)
+            data = await self._mounts.get(locator.hash, room.view)
         except BaseException as error:
             # The response releases the memory at its end; without a response it is released here.
             room.release()
@@ -337,12 +337,12 @@ def _holder(token: str) -> str:
     return parts[2] if parts[0] == "v2" and len(parts) > 2 else token
 
 
-def _length(headers: Mapping[str, str], what: str) -> int | None:
+def _length(headers: Mapping[str, str], subject: str) -> int | None:
     """The announced bytes of a body, None if unknown. Raises TooLarge."""
     text = headers.get("content-length", "")
     length = int(text) if _DIGITS.fullmatch(text) else None
     if (length or 0) > locators.MAX_BLOCK:
-        raise TooLarge(f"{what}: a block has at most {locators.MAX_BLOCK} bytes")
+        raise TooLarge(f"{subject}: a block has at most {locators.MAX_BLOCK} bytes")
     return length
 
 

@@ -210,12 +210,12 @@ class FileDraft:
             os.close(descriptor)
 
 
-def _bypass_cache(descriptor: int, wanted: bool) -> bool:
-    """Switch direct I/O on or off; return whether that succeeded."""
+def _bypass_cache(descriptor: int, is_direct: bool) -> bool:
+    """Switch direct I/O on or off. Whether the file system can do so."""
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     try:
         fcntl.fcntl(
-            descriptor, fcntl.F_SETFL, flags | os.O_DIRECT if wanted else flags & ~os.O_DIRECT
+            descriptor, fcntl.F_SETFL, flags | os.O_DIRECT if is_direct else flags & ~os.O_DIRECT
         )
     except OSError:
         # The file system does not support it (EINVAL).

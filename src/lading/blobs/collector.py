@@ -113,16 +113,20 @@ class CopyCounts:
             copies=named.copies,
             classes=named.classes,
             volumes_of={
-                hash: [one.volume for one in sight.replicas[hash] if one.volume in sight.volumes]
+                hash: [
+                    replica.volume
+                    for replica in sight.replicas[hash]
+                    if replica.volume in sight.volumes
+                ]
                 for hash in listed
             },
-            places={uuid: one.replica_place for uuid, one in sight.volumes.items()},
+            places={uuid: volume.replica_place for uuid, volume in sight.volumes.items()},
         )
 
     def again(self) -> list[tuple[Named, CopyCount]]:
-        """All that has to be recorded, after the steps of the run."""
+        """The counts that have to be recorded after the steps of the run."""
         counted = ((named, self.count(named)) for named in self.unmet)
-        return [*self.final, *(one for one in counted if one[1] != one[0].recorded)]
+        return [*self.final, *(pair for pair in counted if pair[1] != pair[0].recorded)]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -282,7 +286,7 @@ class Collector:
         self, look: Look, changed: set[str], outcome: CollectorResult, progress: Progress
     ) -> None:
         """Record the counts of the collections that are as they were listed."""
-        counts = [one for one in look.counts.again() if one[0].uuid not in changed]
+        counts = [pair for pair in look.counts.again() if pair[0].uuid not in changed]
         for start in range(0, len(counts), _RECORDED):
             progress("counts", start, len(counts))
             try:
@@ -296,35 +300,35 @@ class Collector:
 
     async def _holder(self, mount: VolumeMount) -> GarbageVolume:
         free = (await self._mounts.space(mount)).free
-        place = ReplicaPlace(
+        target = ReplicaPlace(
             uuid=mount.uuid,
             device=mount.device,
             copies=mount.copies,
             classes=mount.classes,
             free=free,
         )
-        return GarbageVolume(replica_place=place, is_read_only=mount.is_read_only)
+        return GarbageVolume(replica_place=target, is_read_only=mount.is_read_only)
 
     async def _see(self, mount: VolumeMount, sight: Sight) -> int:
         size = 0
-        async with aclosing(mount.volume.index()) as found:  # type: ignore[type-var]
-            async for stored in found:
+        async with aclosing(mount.volume.index()) as stored_blocks:  # type: ignore[type-var]
+            async for stored in stored_blocks:
                 size += stored.size
                 replica = Replica(mount.uuid, stored.size, stored.mtime_ns)
                 sight.replicas.setdefault(stored.hash, []).append(replica)
         async with aclosing(mount.volume.discarded()) as thrown:  # type: ignore[type-var]
-            async for one in thrown:
-                replica = Replica(mount.uuid, one.size, one.discarded_ns)
-                sight.thrown.setdefault(one.hash, []).append(replica)
+            async for block in thrown:
+                replica = Replica(mount.uuid, block.size, block.discarded_ns)
+                sight.thrown.setdefault(block.hash, []).append(replica)
         return size
 
     async def _named_since(self, moment: float) -> tuple[set[str], set[str]]:
         """The blocks of the collections that have changed since a time, and their uuids."""
         named, uuids = set[str](), set[str]()
-        async with aclosing(self._references.changed(moment)) as found:  # type: ignore[type-var]
-            async for one in found:
-                named.update(one.hashes)
-                uuids.add(one.uuid)
+        async with aclosing(self._references.changed(moment)) as changed:  # type: ignore[type-var]
+            async for collection in changed:
+                named.update(collection.hashes)
+                uuids.add(collection.uuid)
         return named, uuids
 
     async def _do_all(
@@ -368,11 +372,11 @@ class Collector:
 
 def _note(step: GarbageStep, sight: Sight) -> None:
     """Note the copy that a step has made or taken away."""
-    held = sight.replicas.setdefault(step.hash, [])
+    replicas = sight.replicas.setdefault(step.hash, [])
     if step.kind in (GarbageAction.UNTRASH, GarbageAction.PULL):
-        held.append(Replica(step.volume, step.size, step.moment_ns))
+        replicas.append(Replica(step.volume, step.size, step.moment_ns))
     elif step.kind is GarbageAction.TRASH:
-        held[:] = [one for one in held if one.volume != step.volume]
+        replicas[:] = [replica for replica in replicas if replica.volume != step.volume]
 
 
 # Only discarding can do harm; restoring and copying a named block is right.

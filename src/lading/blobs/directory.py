@@ -288,16 +288,19 @@ class DirectoryVolume:
     def _folders(self, prefix: str) -> list[str]:
         self._packs.refresh()
         packed = (f"{number:03x}" for number in self._packs.list_folders())
-        names = {*self._files.folders(prefix), *(one for one in packed if one.startswith(prefix))}
+        names = {
+            *self._files.folders(prefix),
+            *(folder for folder in packed if folder.startswith(prefix)),
+        }
         return sorted(names)
 
     def _list_folder(self, name: str, prefix: str) -> list[Stored]:
-        blocks = {one.hash: one for one in self._files.list_folder(name, prefix)}
+        blocks = {block.hash: block for block in self._files.list_folder(name, prefix)}
         for block in self._packs.list_folder(int(name, 16)) if _FOLDER.fullmatch(name) else ():
             stored = _stored(block)
             if stored.hash.startswith(prefix):
-                known = blocks.get(stored.hash, stored)
-                blocks[stored.hash] = max(stored, known, key=lambda one: one.mtime_ns)
+                packed = blocks.get(stored.hash, stored)
+                blocks[stored.hash] = max(stored, packed, key=lambda candidate: candidate.mtime_ns)
         return [blocks[hash] for hash in sorted(blocks)]
 
     async def _take_away(
@@ -309,7 +312,7 @@ class DirectoryVolume:
     ) -> None:
         """Take a block out of use where its last put was at a time; `keep` writes its bytes."""
         packed, stored = await self._run(self._find_both, hash)
-        times = [one.mtime_ns for one in (packed, stored) if one is not None]
+        times = [block.mtime_ns for block in (packed, stored) if block is not None]
         if packed is None:
             await take_file(hash, mtime_ns)
             return

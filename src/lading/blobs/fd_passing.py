@@ -98,22 +98,26 @@ class FdPasser:
                 answering = tasks.create_task(self._answer(connection), name="lend a block")
                 answering.add_done_callback(lambda _: turns.release())
 
-    async def open(self, wanted: Wanted) -> Loan:
+    async def open(self, request: Wanted) -> Loan:
         """The open file of a block.
 
         Raises Unauthenticated, Malformed (a forged signature), NotFound when no volume can pass it,
         Corrupt, Unavailable.
         """
-        found = locators.parse(wanted.locator)
-        if not wanted.token:
+        locator = locators.parse(request.locator)
+        if not request.token:
             raise Unauthenticated("no token")
-        await self._check_token(wanted.token, writing=False)
+        await self._check_token(request.token, writing=False)
         if self._key:
             locators.verify(
-                str(found), token=wanted.token, ttl=self._ttl, key=self._key, now=int(self._clock())
+                str(locator),
+                token=request.token,
+                ttl=self._ttl,
+                key=self._key,
+                now=int(self._clock()),
             )
-        loan = await self._mounts.lend(found.hash)
-        self._metrics.note_read(found.size or 0, as_file=True)
+        loan = await self._mounts.lend(locator.hash)
+        self._metrics.note_read(locator.size or 0, as_file=True)
         return loan
 
     async def _answer(self, connection: socket.socket) -> None:

@@ -191,8 +191,8 @@ class Packs:
             return True
         numbers = _numbers(names, _PACK_NAME)
         latest = max(self.files, default=0)
-        unread = [one for one in numbers if one >= latest or one not in self.files]
-        is_cut = any(one < latest for one in unread)
+        unread = [number for number in numbers if number >= latest or number not in self.files]
+        is_cut = any(number < latest for number in unread)
         for number in unread:
             try:
                 is_cut = is_cut or not self._read_pack(number, is_full=number != numbers[-1])
@@ -203,7 +203,7 @@ class Packs:
             self._forget()
             return False
         if self.files.keys() - set(numbers):
-            self.files = {one: self.files[one] for one in numbers}
+            self.files = {number: self.files[number] for number in numbers}
             self._index.keep_packs(self.files)
         return True
 
@@ -279,7 +279,11 @@ class Packs:
             key = _read_key(descriptor)
             if records is not None or key is None:
                 return records or []
-            records = [one for some in _scan(descriptor, PackScanner(key), size) for one in some]
+            records = [
+                record
+                for scanned in _scan(descriptor, PackScanner(key), size)
+                for record in scanned
+            ]
         # Not synced: a sidecar that a power cut has damaged is written again.
         with suppress(OSError):
             aside, name = tempfile.mkstemp(dir=self._aside)
@@ -295,7 +299,7 @@ class Packs:
         for record in records:
             self._index.apply(record, number)
         pack.records += len(records)
-        pack.notes += HEADER_SIZE * sum(one.kind is not RecordKind.PUT for one in records)
+        pack.notes += HEADER_SIZE * sum(record.kind is not RecordKind.PUT for record in records)
 
     def _forget(self) -> None:
         self._index, self.files = PackIndex(), {}
@@ -388,7 +392,7 @@ class Packs:
             if pack is not None and pack.end < end:
                 self._apply(batch.records, batch.pack)
                 pack.end = pack.size = end
-        self.has_upkeep |= any(one.kind is RecordKind.REMOVE for one in batch.records)
+        self.has_upkeep |= any(record.kind is RecordKind.REMOVE for record in batch.records)
 
     def _cut(self, descriptor: int, end: int) -> None:
         """Take back the records of a failed write or sync."""

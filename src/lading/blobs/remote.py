@@ -125,13 +125,13 @@ class RemoteVolume:
         text = (await self._ask("GET", path)).body.decode(errors="replace")
         if text != "\n" and not text.endswith("\n\n"):
             raise Unavailable(f"volume {self._uuid}: its index ended early; try again")
-        found = []
+        blocks = []
         for line in text.split("\n"):
             locator, _, moment = line.partition(" ")
             if locator:
                 hash, _, size = locator.partition("+")
-                found.append((hash, int(size), int(moment)))
-        return found
+                blocks.append((hash, int(size), int(moment)))
+        return blocks
 
 
 async def _md5(data: bytes) -> str:

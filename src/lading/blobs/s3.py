@@ -272,11 +272,11 @@ class S3Volume:
         with self._translated(self._bucket):
             pages = (await self._open()).get_paginator("list_objects_v2")
             async for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
-                for found in page.get("Contents", ()):
-                    yield found["Key"], int(found["Size"]), _nanoseconds(found["LastModified"])
+                for entry in page.get("Contents", ()):
+                    yield entry["Key"], int(entry["Size"]), _nanoseconds(entry["LastModified"])
 
     async def _call(
-        self, what: str, name: str, *, body: Buffer | None = None, **arguments: Any
+        self, subject: str, name: str, *, body: Buffer | None = None, **arguments: Any
     ) -> Any:
         """The response to a request. Raises the errors of `_translated`, and Unavailable after a
         time limit.
@@ -284,17 +284,19 @@ class S3Volume:
         The library has no time limit for sending the body of a request.
         """
         limit = self._limit(0 if body is None else len(body))
-        with self._translated(what):
+        with self._translated(subject):
             for left in reversed(range(_TRIES)):
                 # A new file object for each attempt: the first one may be half read.
-                given = arguments if body is None else {**arguments, "Body": _Window(body)}
+                keywords = arguments if body is None else {**arguments, "Body": _Window(body)}
                 try:
                     async with asyncio.timeout(limit):
-                        return await getattr(await self._open(), name)(Bucket=self._bucket, **given)
+                        return await getattr(await self._open(), name)(
+                            Bucket=self._bucket, **keywords
+                        )
                 except TimeoutError:
                     if not left:
                         raise TimeoutError(f"no answer to {name} within {limit:g} s") from None
-                    event(_logger, "S3 does not answer, asking again", request=name, block=what)
+                    event(_logger, "S3 does not answer, asking again", request=name, block=subject)
         raise AssertionError("unreachable")
 
     def _limit(self, size: int) -> float:
@@ -309,7 +311,7 @@ class S3Volume:
         return self._client
 
     @contextmanager
-    def _translated(self, what: str) -> Generator[None]:
+    def _translated(self, subject: str) -> Generator[None]:
         """Translate errors of the service."""
         # Imported here: it takes long, and only S3 volumes need it.
         from botocore.exceptions import BotoCoreError, ClientError
@@ -317,7 +319,7 @@ class S3Volume:
         try:
             yield
         except ClientError as error:
-            raise failure_of(error.response, what, self._bucket) from error
+            raise failure_of(error.response, subject, self._bucket) from error
         except (BotoCoreError, OSError, TimeoutError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise Unavailable(f"the bucket {self._bucket}: S3 does not answer: {reason}") from error
@@ -404,16 +406,16 @@ def _make_client(settings: Parameters) -> Any:
     )
 
 
-def failure_of(response: Any, what: str, bucket: str) -> LadingError:
+def failure_of(response: Any, subject: str, bucket: str) -> LadingError:
     """The error for a refusal of the service, as botocore has it."""
     code = str(response.get("Error", {}).get("Code", ""))
     status = str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
-    if code == "NoSuchBucket" or (what == bucket and code in _ABSENT):
+    if code == "NoSuchBucket" or (subject == bucket and code in _ABSENT):
         return Unavailable(
             f"the bucket {bucket} does not exist; make it, or correct Bucket in the configuration"
         )
     if code in _ABSENT:
-        return NotFound(f"{what}: no such block")
+        return NotFound(f"{subject}: no such block")
     if code in _NO_ROOM or status in _NO_ROOM:
         return Full(f"the bucket {bucket}: S3 has no room left ({code})")
     return Unavailable(f"the bucket {bucket}: S3 refused with {code or status}")

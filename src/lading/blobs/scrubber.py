@@ -85,7 +85,7 @@ class Scrubber:
         """Check every block of every volume, or of one, that comes after a position."""
         findings = Findings(position=after)
         began = self._clock()
-        for mount in sorted(self._mounts.all, key=lambda one: one.uuid):
+        for mount in sorted(self._mounts.all, key=lambda mount: mount.uuid):
             if volume in ("", mount.uuid):
                 try:
                     await self._check_volume(mount, after, findings, began, progress)

@@ -159,19 +159,20 @@ class SingleFiles:
         """
         disk = self._disk()
         if self._free(disk) < size:
-            kept = f" beside the {self._reserve} that stay free" if self._reserve else ""
+            reserved = f" beside the {self._reserve} that stay free" if self._reserve else ""
             raise Full(
-                f"{self._directory}: no room for {size} bytes{kept}; free some space on this disk"
+                f"{self._directory}: no room for {size} bytes{reserved};"
+                " free some space on this disk"
             )
         # f_files is 0 on file systems without a fixed number of inodes.
         if disk.f_files and disk.f_favail <= self._reserve_files:
-            kept = (
+            reserved = (
                 f" beside the {self._reserve_files} that there stays room for"
                 if self._reserve_files
                 else ""
             )
             raise Full(
-                f"{self._directory}: no room for one more file{kept};"
+                f"{self._directory}: no room for one more file{reserved};"
                 " remove some files from this disk"
             )
 
@@ -219,8 +220,8 @@ class SingleFiles:
 
     async def discarded(self) -> AsyncGenerator[Discarded]:
         """All blocks in the bin; see Bin."""
-        for found in await self._run(self._list_bin):
-            yield found
+        for block in await self._run(self._list_bin):
+            yield block
 
     async def delete(self, hash: str, discarded_ns: int) -> None:
         """Delete a block from the bin; see Bin."""
@@ -292,13 +293,13 @@ class SingleFiles:
         path = self._path(hash)
         try:
             with path.open("rb", buffering=0) as file:
-                found = os.fstat(file.fileno())
-                if found.st_size != len(data) or not _equal(file.readinto, memoryview(data)):
+                status = os.fstat(file.fileno())
+                if status.st_size != len(data) or not _equal(file.readinto, memoryview(data)):
                     return False
                 # Compared without the lock, which would block other writers of the folder.
                 with _locked(path.parent):
                     # The block may have been moved to the bin or replaced in between.
-                    if path.stat().st_ino != found.st_ino:
+                    if path.stat().st_ino != status.st_ino:
                         return False
                     self._mark(path)
         except FileNotFoundError:
@@ -348,7 +349,7 @@ class SingleFiles:
             raise NotFound(f"{hash}: not in the trash of {self._directory}") from error
 
     def _list_bin(self) -> list[Discarded]:
-        found = []
+        blocks = []
         try:
             with os.scandir(self._bin) as entries:
                 for entry in entries:
@@ -356,10 +357,10 @@ class SingleFiles:
                     # Another server that empties the same trash was faster.
                     with suppress(FileNotFoundError):
                         if match:
-                            found.append(Discarded(match[1], entry.stat().st_size, int(match[2])))
+                            blocks.append(Discarded(match[1], entry.stat().st_size, int(match[2])))
         except FileNotFoundError as error:
             raise self._gone() from error
-        return sorted(found, key=lambda one: (one.hash, one.discarded_ns))
+        return sorted(blocks, key=lambda block: (block.hash, block.discarded_ns))
 
     def _make_folder(self, folder: Path) -> None:
         if folder.name not in self._synced:
@@ -496,12 +497,12 @@ def _equal(read: Callable[[memoryview], int | None], data: memoryview) -> bool:
     return True
 
 
-def _same(piece: bytearray, wanted: memoryview) -> bool:
-    return (piece if len(piece) == len(wanted) else piece[: len(wanted)]) == wanted
+def _same(piece: bytearray, expected: memoryview) -> bool:
+    return (piece if len(piece) == len(expected) else piece[: len(expected)]) == expected
 
 
 def _list_folder(folder: Path, prefix: str) -> list[Stored]:
-    found = []
+    blocks = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -509,10 +510,10 @@ def _list_folder(folder: Path, prefix: str) -> list[Stored]:
                     # The collector may have moved it to the trash since the directory was read.
                     with suppress(FileNotFoundError):
                         state = entry.stat()
-                        found.append(Stored(entry.name, state.st_size, state.st_mtime_ns))
+                        blocks.append(Stored(entry.name, state.st_size, state.st_mtime_ns))
     except FileNotFoundError:
         return []
-    return sorted(found, key=lambda stored: stored.hash)
+    return sorted(blocks, key=lambda stored: stored.hash)
 
 
 def _remove_leftovers(folder: Path) -> None:

@@ -64,7 +64,7 @@ async def take_in(
         await asyncio.gather(*tasks, return_exceptions=True)
         if isinstance(error, TimeoutError) and feed.timer.expired():
             raise Unavailable(
-                f"{room.what}: fewer than {rate} bytes a second came for {WINDOW:g} s"
+                f"{room.subject}: fewer than {rate} bytes a second came for {WINDOW:g} s"
             ) from error
         raise
     # The rest of the room is free for others while the followers finish.
@@ -97,7 +97,7 @@ class _Feed:
         now = self._loop.time()
         self.pace.note(filled - self.filled, now - self._noted_at)
         self.filled, self._noted_at = filled, now
-        if self._waiters and any(filled >= wanted for wanted, _ in self._waiters):
+        if self._waiters and any(filled >= awaited for awaited, _ in self._waiters):
             self._wake()
         left = self.pace.left
         # The pace is at its best: only then is the deadline later than before.

@@ -41,14 +41,14 @@ class MemoryRoom(PoolClaim):
     The first `held` bytes may be used.
     """
 
-    __slots__ = ("_is_open", "_map", "_memory", "holder", "view", "what")
+    __slots__ = ("_is_open", "_map", "_memory", "holder", "subject", "view")
 
-    def __init__(self, memory: Memory, size: int, what: str, holder: str) -> None:
+    def __init__(self, memory: Memory, size: int, subject: str, holder: str) -> None:
         super().__init__(size)
         self._memory = memory
         self._map: mmap.mmap | None = None
         self._is_open = False
-        self.what = what
+        self.subject = subject
         self.holder = holder
         self.view = memoryview(b"")
 
@@ -104,15 +104,15 @@ class _Waiter:
 
 class Memory:
     """Grants memory, at most `limit` bytes in total; a request waits at most `patience` seconds.
-    Memory that is unused for `rest` seconds is returned to the system.
+    Memory that is unused for `idle_time` seconds is returned to the system.
 
     `share`: the part of the memory that one holder may have, at least one block.
     """
 
     def __init__(
-        self, limit: int, *, share: float = 1.0, patience: float = 60.0, rest: float = _REST
+        self, limit: int, *, share: float = 1.0, patience: float = 60.0, idle_time: float = _REST
     ) -> None:
-        self._rest = rest
+        self._idle_time = idle_time
         # At least one block, or no request could ever be granted.
         self._all = BytePool(max(limit, MAX_BLOCK))
         self._share = max(int(self._all.limit * min(share, 1.0)), MAX_BLOCK)
@@ -139,20 +139,20 @@ class Memory:
             self._resting.cancel()
             self._resting = None
 
-    async def take(self, size: int, what: str, *, holder: str = "") -> MemoryRoom:
-        """Memory for `size` bytes of `what`, usable at once. Raises Unavailable after the wait.
+    async def take(self, size: int, subject: str, *, holder: str = "") -> MemoryRoom:
+        """Memory for `size` bytes of `subject`, usable at once. Raises Unavailable after the wait.
 
         A `holder` of "" is not limited to a share.
         """
-        room = MemoryRoom(self, size, what, holder)
+        room = MemoryRoom(self, size, subject, holder)
         await self.add(room, size)
         return room.open()
 
-    async def begin(self, size: int, what: str, *, holder: str = "") -> MemoryRoom:
+    async def begin(self, size: int, subject: str, *, holder: str = "") -> MemoryRoom:
         """Memory for at most `size` bytes that arrive over time; see `MemoryRoom.extend`. Raises
         like `take`.
         """
-        room = MemoryRoom(self, size, what, holder)
+        room = MemoryRoom(self, size, subject, holder)
         await self.add(room, size if size <= _MAPPED else min(size, _FIRST))
         return room.open()
 
@@ -202,7 +202,7 @@ class Memory:
             # The timer starts again with each released mapping.
             if self._resting is not None:
                 self._resting.cancel()
-            self._resting = asyncio.get_running_loop().call_later(self._rest, self.close)
+            self._resting = asyncio.get_running_loop().call_later(self._idle_time, self.close)
         self._admit()
 
     def _pools(self, room: MemoryRoom) -> tuple[BytePool, ...]:
@@ -243,7 +243,7 @@ class Memory:
                 self._waiting.remove(waiter)
             self._admit()
             if isinstance(error, TimeoutError):
-                raise Unavailable(f"{room.what}: the store is busy; try again") from error
+                raise Unavailable(f"{room.subject}: the store is busy; try again") from error
             raise
 
     def _admit(self) -> None:

@@ -149,23 +149,23 @@ def open_volume(driver: str, parameters: Parameters) -> Volume:
     # Imported here: it is slow, and not needed without a configuration.
     from importlib.metadata import entry_points
 
-    found = [one for one in entry_points(group=GROUP) if one.name == driver]
-    if not found:
-        known = ", ".join(sorted({one.name for one in entry_points(group=GROUP)}))
-        raise Invalid(f"configuration: Volumes: no driver {driver!r}; there are: {known}")
-    volume: Volume = found[0].load().from_parameters(parameters)
+    drivers = [entry for entry in entry_points(group=GROUP) if entry.name == driver]
+    if not drivers:
+        names = ", ".join(sorted({entry.name for entry in entry_points(group=GROUP)}))
+        raise Invalid(f"configuration: Volumes: no driver {driver!r}; there are: {names}")
+    volume: Volume = drivers[0].load().from_parameters(parameters)
     return volume
 
 
 def read_parameters(
-    driver: str, given: Parameters, defaults: Parameters
+    driver: str, parameters: Parameters, defaults: Parameters
 ) -> dict[str, str | int | float | bool]:
     """The parameters with their defaults; the driver checks required parameters, whose default is
     `""`.
 
     Raises Invalid for a name that is not among the defaults, and for a value of another type.
     """
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name not in defaults:
             raise Invalid(
                 f"configuration: Volumes: {driver}: unknown parameter {name};"
@@ -178,7 +178,7 @@ def read_parameters(
                 f"configuration: Volumes: {driver}: {name} must be a {wanted.__name__},"
                 f" not {value!r}"
             )
-    return {**defaults, **given}
+    return {**defaults, **parameters}
 
 
 class Loan:

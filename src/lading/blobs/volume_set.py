@@ -83,14 +83,14 @@ class VolumeSet:
         self, mounts: Sequence[VolumeMount], *, clock: Callable[[], float] = time.time
     ) -> None:
         self.all = tuple(mounts)
-        self._by_uuid = {one.uuid: one for one in mounts}
-        self._health = {one.uuid: Health() for one in mounts}
+        self._by_uuid = {mount.uuid: mount for mount in mounts}
+        self._health = {mount.uuid: Health() for mount in mounts}
         self._clock = clock
 
     @property
     def writable(self) -> tuple[VolumeMount, ...]:
         """The writable mounts."""
-        return tuple(one for one in self.all if not one.is_read_only)
+        return tuple(mount for mount in self.all if not mount.is_read_only)
 
     @property
     def classes(self) -> frozenset[str]:
@@ -104,7 +104,9 @@ class VolumeSet:
         blocks: these are counted by the balancer, and no class is named for them.
         """
         everywhere = [
-            name for name in desired if self.all and all(name in one.classes for one in self.all)
+            name
+            for name in desired
+            if self.all and all(name in mount.classes for mount in self.all)
         ]
         others = [name for name in desired if name not in everywhere and name in self.classes]
         looked_up = _to_look_up(hashes) if others else None
@@ -120,16 +122,16 @@ class VolumeSet:
     ) -> dict[str, set[str]]:
         """The storage classes of the mounts that have a block, by its hash."""
         gate = asyncio.Semaphore(_AT_ONCE)
-        held: dict[str, set[str]] = {hash: set() for hash in hashes}
+        classes: dict[str, set[str]] = {hash: set() for hash in hashes}
 
         async def look(mount: VolumeMount, hash: str) -> None:
             async with gate:
                 with suppress(NotFound, Corrupt, Unavailable):
                     await self.attempt(mount, mount.volume.head(hash))
-                    held[hash] |= mount.classes
+                    classes[hash] |= mount.classes
 
         await asyncio.gather(*(look(mount, hash) for mount in mounts for hash in hashes))
-        return held
+        return classes
 
     def find(self, uuid: str) -> VolumeMount:
         """The mount with a uuid. Raises NotFound."""
@@ -192,13 +194,13 @@ class VolumeSet:
         left, tally, faults = list(places), Tally(), list[LadingError]()
         # Waves: as many volumes as copies are missing, at once; then others for those that failed.
         while wave := placement.next_wave(left, tally, desired):
-            done = await asyncio.gather(*(self._keep(place, hash, data, draft) for place in wave))
-            for place, fault in zip(wave, done, strict=True):
+            done = await asyncio.gather(*(self._keep(target, hash, data, draft) for target in wave))
+            for target, fault in zip(wave, done, strict=True):
                 if fault is None:
-                    tally = tally.with_copy(place, desired)
+                    tally = tally.with_copy(target, desired)
                 else:
                     faults.append(fault)
-            left = [place for place in left if place not in wave]
+            left = [target for target in left if target not in wave]
         # After a commit this has no effect.
         if draft is not None:
             await draft[1].discard()
@@ -302,9 +304,9 @@ class VolumeSet:
                 return error
             return None
 
-        found = await asyncio.gather(*(ask(one) for one in self.writable or self.all))
-        faults = [one for one in found if one is not None]
-        if faults and len(faults) == len(found):
+        outcomes = await asyncio.gather(*(ask(mount) for mount in self.writable or self.all))
+        faults = [outcome for outcome in outcomes if outcome is not None]
+        if faults and len(faults) == len(outcomes):
             raise faults[0]
 
     async def attempt(self, mount: VolumeMount, work: Awaitable[_Answer]) -> _Answer:
@@ -347,11 +349,11 @@ class VolumeSet:
         )
 
     async def _keep(
-        self, place: ReplicaPlace, hash: str, data: Buffer, draft: tuple[str, FileDraft] | None
+        self, target: ReplicaPlace, hash: str, data: Buffer, draft: tuple[str, FileDraft] | None
     ) -> LadingError | None:
-        mount = self.find(place.uuid)
+        mount = self.find(target.uuid)
         try:
-            if draft is not None and draft[0] == place.uuid:
+            if draft is not None and draft[0] == target.uuid:
                 await self.attempt(mount, draft[1].commit(hash))
             else:
                 await self.attempt(mount, mount.volume.put(hash, data))
@@ -375,13 +377,13 @@ class VolumeSet:
 
 def _to_look_up(hashes: Iterable[str]) -> set[str] | None:
     """The hashes without that of the empty block; None if they are too many to look up."""
-    wanted = set[str]()
+    looked_up = set[str]()
     for hash in hashes:
         if hash != _EMPTY:
-            wanted.add(hash)
-        if len(wanted) > _LOOKED_UP:
+            looked_up.add(hash)
+        if len(looked_up) > _LOOKED_UP:
             return None
-    return wanted
+    return looked_up
 
 
 def _worst(faults: Sequence[LadingError], desired: DesiredReplication) -> LadingError:
