@@ -72,17 +72,17 @@ class Acceptor:
 
     def listen(self, sockets: Sequence[socket.socket]) -> None:
         """Accept connections of these sockets, which listen already."""
-        for one in sockets:
-            one.setblocking(False)
-            self._listening.append(one)
+        for listener in sockets:
+            listener.setblocking(False)
+            self._listening.append(listener)
         self.table.listeners.append(self._note_deadline)
         self._resume()
 
     def close(self) -> None:
         """Close the listening sockets. Open connections go on, with the same time limits."""
-        for one in self._listening:
-            self._loop.remove_reader(one.fileno())
-            one.close()
+        for listener in self._listening:
+            self._loop.remove_reader(listener.fileno())
+            listener.close()
         self._listening.clear()
         for task in self._tasks.values():
             task.cancel()
@@ -175,16 +175,16 @@ class Acceptor:
             _logger.warning("connection not taken in: %s", error.strerror)
             return
         _logger.error("no connection can be taken in: %s", error.strerror)
-        for one in self._listening:
-            self._loop.remove_reader(one.fileno())
+        for listener in self._listening:
+            self._loop.remove_reader(listener.fileno())
         longest = self.table.longest_waiting()
         if longest is not None:
             self.drop(longest)
         self._resuming = self._loop.call_later(_PAUSE, self._resume)
 
     def _resume(self) -> None:
-        for one in self._listening:
-            self._loop.add_reader(one.fileno(), self._accept, one)
+        for listener in self._listening:
+            self._loop.add_reader(listener.fileno(), self._accept, listener)
 
     def _note_deadline(self, deadline: float) -> None:
         """Schedule a check for overdue connections; none when no connection has a deadline."""
@@ -196,9 +196,9 @@ class Acceptor:
 
     def _sweep(self) -> None:
         self._sweeping, self._sweep_at = None, NEVER
-        for one in self.table.overdue(self._loop.time()):
-            if one in self._transports or one in self._tasks:
-                self.drop(one)
+        for connection in self.table.overdue(self._loop.time()):
+            if connection in self._transports or connection in self._tasks:
+                self.drop(connection)
         self._note_deadline(self.table.next_deadline())
 
     def _stop_sweeping(self) -> None:
@@ -212,11 +212,11 @@ class Acceptor:
             if self._sweeping is not None:
                 self._sweeping.cancel()
 
-    def _warn(self, address: str, what: str) -> None:
+    def _warn(self, address: str, fault: str) -> None:
         now = self._loop.time()
         if now - self._warned_at >= _QUIET:
             self._warned_at = now
-            _logger.warning("too many connections: one from %s %s", address, what)
+            _logger.warning("too many connections: one from %s %s", address, fault)
 
 
 class StreamServer:

@@ -41,7 +41,7 @@ def make_certificate(
     """
     key = key or ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    names = [_general_name(one) for one in dict.fromkeys([name] if hosts is None else hosts)]
+    names = [_general_name(host) for host in dict.fromkeys([name] if hosts is None else hosts)]
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -135,8 +135,8 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
     return line[:-2]
 
 
-def _number(text: str, base: int) -> int:
-    digits = "0123456789abcdef"[:base]
-    if not 0 < len(text) <= _LONGEST_NUMBER or text.lower().strip(digits):
-        raise Malformed(f"{text[:20]!r} is no length")
-    return int(text, base)
+def _number(digits: str, base: int) -> int:
+    known_digits = "0123456789abcdef"[:base]
+    if not 0 < len(digits) <= _LONGEST_NUMBER or digits.lower().strip(known_digits):
+        raise Malformed(f"{digits[:20]!r} is no length")
+    return int(digits, base)

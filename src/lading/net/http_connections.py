@@ -83,12 +83,12 @@ class IdleConnections(Generic[_Connection]):
         self._is_open = is_open
         self._abort = abort
         self._clock = clock
-        self._kept: list[tuple[float, _Connection]] = []
+        self._idle: list[tuple[float, _Connection]] = []
 
     def take(self) -> _Connection | None:
         """The connection that was used last, or None."""
-        while self._kept:
-            since, connection = self._kept.pop()
+        while self._idle:
+            since, connection = self._idle.pop()
             if self._is_open(connection) and self._clock() - since < _IDLE:
                 return connection
             self._abort(connection)
@@ -96,12 +96,12 @@ class IdleConnections(Generic[_Connection]):
 
     def keep(self, connection: _Connection) -> None:
         """Let a further exchange use a connection."""
-        self._kept.append((self._clock(), connection))
+        self._idle.append((self._clock(), connection))
 
     def close(self) -> None:
         """Close all. Idempotent."""
-        while self._kept:
-            self._abort(self._kept.pop()[1])
+        while self._idle:
+            self._abort(self._idle.pop()[1])
 
 
 Sender = Callable[[Outgoing], Awaitable[None]]

@@ -181,10 +181,10 @@ async def _read_body(head: HttpHead, reader: asyncio.StreamReader) -> bytes:
     return bytes(body)
 
 
-def _parameters(text: str) -> dict[str, str]:
+def _parameters(query: str) -> dict[str, str]:
     """The first value of each parameter. Raises Malformed."""
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
     except ValueError as error:
         raise Malformed(f"the request has more than {_MOST_PARAMETERS} parameters") from error
     return dict(reversed(pairs))

@@ -28,17 +28,17 @@ class NameLookup:
         """The addresses of a host. Raises OSError, UnicodeError for a name that is none."""
         await self._places.acquire()
         loop = asyncio.get_running_loop()
-        found: asyncio.Future[list[str]] = loop.create_future()
+        answer: asyncio.Future[list[str]] = loop.create_future()
 
         def settle(addresses: list[str], fault: Exception | None) -> None:
             self._places.release()
             # The caller may have given up.
-            if found.done():
+            if answer.done():
                 return
             if fault is None:
-                found.set_result(addresses)
+                answer.set_result(addresses)
             else:
-                found.set_exception(fault)
+                answer.set_exception(fault)
 
         def work() -> None:
             addresses: list[str] = []
@@ -52,7 +52,7 @@ class NameLookup:
                 loop.call_soon_threadsafe(settle, addresses, fault)
 
         threading.Thread(target=work, name=f"resolver {host[:40]}", daemon=True).start()
-        return await found
+        return await answer
 
 
 def _ask(host: str, port: int | None) -> list[str]:

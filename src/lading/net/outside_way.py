@@ -48,26 +48,26 @@ class OutsideNetwork:
         """
         try:
             async with asyncio.timeout(_LOOKUP_TIMEOUT):
-                found = await self.lookup(host, port)
+                addresses = await self.lookup(host, port)
         except (OSError, UnicodeError) as error:
             reason = "no answer in time" if isinstance(error, TimeoutError) else str(error)
             raise Unavailable(f"{host} cannot be looked up: {reason}") from error
-        if not found:
+        if not addresses:
             raise Unavailable(f"{host} has no address")
-        for one in found[:_MOST_ADDRESSES]:
-            if not self._is_allowed(one):
+        for address in addresses[:_MOST_ADDRESSES]:
+            if not self._is_allowed(address):
                 raise Forbidden(
                     f"{host} leads to the server's own machine or to an inside network; "
                     f"ask the admin to add it to {self.key}"
                 )
-        return found[:_MOST_ADDRESSES]
+        return addresses[:_MOST_ADDRESSES]
 
-    def _is_allowed(self, text: str) -> bool:
+    def _is_allowed(self, address: str) -> bool:
         # The zone of a link-local address.
-        address = ipaddress.ip_address(text.partition("%")[0])
-        if any(address in ipaddress.ip_network(one) for one in self.allowed):
+        ip_address = ipaddress.ip_address(address.partition("%")[0])
+        if any(ip_address in ipaddress.ip_network(network) for network in self.allowed):
             return True
-        return not is_inside_address(address) and not _is_own(text)
+        return not is_inside_address(ip_address) and not _is_own(address)
 
     async def create(
         self,

@@ -26,7 +26,7 @@ def read_account() -> tuple[float, int] | None:
     The first thread runs the event loop.
     """
     try:
-        ran, waited, turns = (int(one) for one in _ACCOUNT.read_text().split())
+        ran, waited, turns = (int(number) for number in _ACCOUNT.read_text().split())
     except (OSError, ValueError):
         # The kernel does not count (CONFIG_SCHED_INFO), or /proc is not there.
         return None
@@ -86,16 +86,16 @@ class Pacer:
         seconds, called = now - self._since, now - self._called < transfer_rates.RECENT
         if seconds < transfer_rates.PERIOD and self._pace.is_bound >= called:
             return
-        found = self._account()
-        waited, turns = found if found is not None else (self._late, 0)
-        seen = Seen(
+        account = self._account()
+        waited, turns = account if account is not None else (self._late, 0)
+        period = Seen(
             seconds=seconds,
             waited=waited - self._before[0],
             turns=turns - self._before[1],
             moved=self._moved,
             called=called,
         )
-        self._pace = transfer_rates.observe(self._pace, seen, least=self._least)
+        self._pace = transfer_rates.observe(self._pace, period, least=self._least)
         self._since, self._before, self._moved = now, (waited, turns), 0
 
 

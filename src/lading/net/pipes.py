@@ -115,16 +115,16 @@ class StreamTurns:
             yield
 
 
-async def join(one: Pipe, other: Pipe, turns: Turns | None = None) -> int:
-    """Pass bytes on both ways until either side ends, then close both; the number of bytes."""
+async def join(first: Pipe, second: Pipe, turns: Turns | None = None) -> int:
+    """Pass bytes both ways until a side ends, then close both pipes. The number of bytes passed."""
     moved = [0, 0]
-    ways = (_carry(one, other, moved, 0, turns), _carry(other, one, moved, 1, turns))
+    ways = (_carry(first, second, moved, 0, turns), _carry(second, first, moved, 1, turns))
     tasks = [asyncio.create_task(way, name="pipe") for way in ways]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         await cancel_all(*tasks)
-        await asyncio.gather(one.close(), other.close())
+        await asyncio.gather(first.close(), second.close())
     return sum(moved)
 
 

@@ -86,13 +86,13 @@ def is_last(message: Message) -> bool:
 
 
 def join_parts(parts: Sequence[Message]) -> dict[str, Any]:
-    """One reply of its parts: the last one, with the lists of all."""
+    """Join the parts of a reply: the last part, with the lists of all parts."""
     joined = dict(parts[-1])
     # Lists are what makes a reply too long for one packet.
     for name, value in joined.items():
         if isinstance(value, list):
             joined[name] = [
-                item for part in parts if isinstance(part.get(name), list) for item in part[name]
+                item for reply in parts if isinstance(reply.get(name), list) for item in reply[name]
             ]
     return joined
 
@@ -300,10 +300,10 @@ class Channel(ABC):
             async with asyncio.timeout(timeout):
                 await self._post(encode({"op": op, "id": number, **fields}))
                 while not parts or not is_last(parts[-1].message):
-                    part = await inbox.get()
-                    if part is None:
+                    reply = await inbox.get()
+                    if reply is None:
                         raise self._gone()
-                    parts.append(part)
+                    parts.append(reply)
         except BaseException as error:
             # Parts that have come already go to `stray`, which closes their descriptors.
             self._abandon(number, parts)
@@ -315,8 +315,8 @@ class Channel(ABC):
         # Only now: parts of the reply must not go to `stray`.
         del self._waiting[number]
         return RpcReply(
-            join_parts([part.message for part in parts]),
-            tuple(descriptor for part in parts for descriptor in part.descriptors),
+            join_parts([reply.message for reply in parts]),
+            tuple(descriptor for reply in parts for descriptor in reply.descriptors),
         )
 
     @abstractmethod
@@ -346,11 +346,11 @@ class Channel(ABC):
     def _abandon(self, number: int, parts: list[RpcReply]) -> None:
         inbox = self._waiting.pop(number)
         while not inbox.empty():
-            part = inbox.get_nowait()
-            if part is not None:
-                parts.append(part)
-        for part in parts:
-            self._stray(part)
+            reply = inbox.get_nowait()
+            if reply is not None:
+                parts.append(reply)
+        for reply in parts:
+            self._stray(reply)
 
     def _gone(self) -> Unavailable:
         return Unavailable(f"{self._peer} is gone; the connection is being made again.")

@@ -38,9 +38,9 @@ class WebSocketConnection:
         self._parts: list[bytes] = []
         self._is_closed = False
 
-    async def send(self, text: str) -> None:
+    async def send(self, message: str) -> None:
         """Send one message. Raises OSError."""
-        await self._write(websocket_frames.TEXT, text.encode())
+        await self._write(websocket_frames.TEXT, message.encode())
 
     async def receive(self) -> str | None:
         """The next message; None after the server ended the conversation. Raises OSError,
