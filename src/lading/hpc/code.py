@@ -322,15 +322,17 @@ class Code:
         record = self._record
         while True:
             if record.code is CodeStatus.RUNNING and record.started_by is StartedBy.EXTERNALLY:
-                found = self._processes()
-                if found:
-                    await _gone(found)
+                running = self._processes()
+                if running:
+                    await _gone(running)
                     continue
                 if not record.killed:
                     self._outside_ended()
             elif self._may_start_outside():
-                found = processes.started_outside(self._layout.code(record.settings.code_name).name)
-                if found:
+                running = processes.started_outside(
+                    self._layout.code(record.settings.code_name).name
+                )
+                if running:
                     self._ended.clear()
                     record.started_by, record.killed = StartedBy.EXTERNALLY, False
                     record.enter(CodeStatus.RUNNING)
@@ -373,8 +375,8 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
         _logger.error("%s", error)
 
 
-async def _gone(found: Mapping[int, processes.LiveProcess]) -> None:
-    """Wait until all of them have ended; a moment only when there are more than can be watched."""
+async def _gone(running: Mapping[int, processes.LiveProcess]) -> None:
+    """Wait until all processes have ended. Wait a moment only if too many are there to watch."""
     loop = asyncio.get_running_loop()
     all_ended = asyncio.Event()
     watched: set[int] = set()
@@ -387,7 +389,7 @@ async def _gone(found: Mapping[int, processes.LiveProcess]) -> None:
             all_ended.set()
 
     try:
-        for pid in found:
+        for pid in running:
             # Ended already.
             with contextlib.suppress(ProcessLookupError):
                 descriptor = os.pidfd_open(pid)

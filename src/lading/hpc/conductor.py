@@ -85,7 +85,7 @@ class RankMember:
     view: RankView
     heard: float = 0.0
     shown: str = ""
-    known: str = ""
+    state_tag: str = ""
     read: dict[str, int] = field(default_factory=dict)
 
 
@@ -128,8 +128,8 @@ class Conductor:
             verdict = await self._follow()
             await self._end(well=not verdict.sentence)
         finally:
-            for one in self._members:
-                one.caller.close()
+            for member in self._members:
+                member.caller.close()
         if verdict.sentence:
             self._say(verdict.sentence)
             self._write("stderr", f"lading: {verdict.sentence}\n".encode())
@@ -156,17 +156,17 @@ class Conductor:
     async def _wait_for_daemons(self) -> None:
         has_answered = asyncio.Event()
 
-        async def answers(one: RankMember) -> None:
+        async def answers(member: RankMember) -> None:
             looked = self._time()
             while True:
                 try:
-                    await one.caller.ask("/v1/heartbeat")
+                    await member.caller.ask("/v1/heartbeat")
                 except Unavailable:
                     # The daemon refuses connections until its interpreter has started.
                     await asyncio.sleep(0.05)
                     if self._time() - looked > self._look_time:
                         looked = self._time()
-                        await self._check_first_process(one.view.rank)
+                        await self._check_first_process(member.view.rank)
                 else:
                     has_answered.set()
                     return
@@ -195,8 +195,8 @@ class Conductor:
     async def _configure(self) -> None:
         keys = make_ssh_keys()
         async with asyncio.TaskGroup() as group:
-            for one in self._members:
-                group.create_task(self._configure_one(one, keys))
+            for member in self._members:
+                group.create_task(self._configure_one(member, keys))
         self._say("all ranks are configured")
 
     async def _configure_one(self, member: RankMember, keys: SshKeys) -> None:
@@ -212,8 +212,8 @@ class Conductor:
             "worldRank": number,
             "worldSize": size,
             "sshAddresses": {
-                str(rank): str(SshdAddress(one.caller.host))
-                for rank, one in enumerate(self._members)
+                str(rank): str(SshdAddress(peer.caller.host))
+                for rank, peer in enumerate(self._members)
             },
             "sshPrivateKey": keys.private,
             "sshPublicKey": keys.public,
@@ -231,17 +231,17 @@ class Conductor:
         await member.caller.tell("/v1/daemon-configuration", {"daemonParameters": settings})
 
     async def _start(self) -> None:
-        for one in self._members:
-            if one.view.started:
-                await one.caller.command("start")
+        for member in self._members:
+            if member.view.started:
+                await member.caller.command("start")
 
     async def _follow(self) -> GangResult:
         async with asyncio.TaskGroup() as group:
             watching = []
-            for one in self._members:
+            for member in self._members:
                 # Silence is counted from here on.
-                one.heard = self._time()
-                watching.append(group.create_task(self._watch(one)))
+                member.heard = self._time()
+                watching.append(group.create_task(self._watch(member)))
             verdict = await self._judge()
             for task in watching:
                 task.cancel()
@@ -253,7 +253,7 @@ class Conductor:
     async def _judge(self) -> GangResult:
         while True:
             self._show()
-            verdict = gang.judge([one.view for one in self._members], self._plan.policy)
+            verdict = gang.judge([member.view for member in self._members], self._plan.policy)
             if verdict is not None:
                 return verdict
             if self.stop.is_set():
@@ -268,35 +268,35 @@ class Conductor:
 
     async def _look(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for one in self._members:
-                group.create_task(self._look_at(one))
+            for member in self._members:
+                group.create_task(self._look_at(member))
         self._show()
 
     def _show(self) -> None:
-        for one in self._members:
-            line = gang.status_line(one.view)
+        for member in self._members:
+            line = gang.status_line(member.view)
             # Each state is reported once, although it is checked in each period.
-            if line != one.shown:
-                one.shown = line
+            if line != member.shown:
+                member.shown = line
                 self._say(line)
 
     async def _look_at(self, member: RankMember, *, wait: float = 0.0) -> None:
         try:
             # A rank that hangs must not delay the reports of the others for long.
             async with asyncio.timeout(wait + gang.PATIENCE / 4):
-                member.known, said = await member.caller.follow(member.known, wait=wait)
+                member.state_tag, state = await member.caller.follow(member.state_tag, wait=wait)
                 member.heard = self._time()
                 member.view = structs.replace(
                     member.view,
-                    code=CodeStatus(said["codeStatus"]),
-                    result=ResultStatus(said["resultStatus"]),
-                    percent=said["percentComplete"],
-                    exit_code=said["codeExitStatus"],
-                    reason=said["reason"],
+                    code=CodeStatus(state["codeStatus"]),
+                    result=ResultStatus(state["resultStatus"]),
+                    percent=state["percentComplete"],
+                    exit_code=state["codeExitStatus"],
+                    reason=state["reason"],
                     silent=0.0,
                 )
                 if member.view.started:
-                    await self._pass_on(member, said["logs"])
+                    await self._pass_on(member, state["logs"])
         except (Unavailable, TimeoutError):
             member.view = structs.replace(member.view, silent=self._time() - member.heard)
 
@@ -328,15 +328,15 @@ class Conductor:
 
     def _spool(self, rank: int, name: str, data: bytes) -> None:
         """Store results of the ranks as files in the spool, as long as the disk has room."""
-        place = Path(self._plan.spool, f"{rank}.{name}")
+        target = Path(self._plan.spool, f"{rank}.{name}")
         # Noted once for each file: the log in the daemon's container still has all of it.
-        if place in self._full:
+        if target in self._full:
             return
-        if spool_room(place.parent) < len(data):
-            self._full.add(place)
+        if spool_room(target.parent) < len(data):
+            self._full.add(target)
             data = b"lading: the disk is full: the rest is in the container's log only\n"
             self._say(f"rank {rank}: the rest of its {name} is in the log only: the disk is full")
-        with place.open("ab") as file:
+        with target.open("ab") as file:
             file.write(data)
 
     async def _leave(self) -> None:
@@ -345,8 +345,8 @@ class Conductor:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_TIME):
                 while any(
-                    one.view.code is CodeStatus.RUNNING and not one.view.started
-                    for one in self._members
+                    member.view.code is CodeStatus.RUNNING and not member.view.started
+                    for member in self._members
                 ):
                     await asyncio.sleep(PERIOD)
                     await self._look()
@@ -362,17 +362,17 @@ class Conductor:
                 await member.caller.command(word, grace=self._plan.stop_grace)
 
         async with asyncio.TaskGroup() as group:
-            for one in self._members:
-                if one.view.code is CodeStatus.RUNNING and not one.view.is_lost:
-                    group.create_task(tell(one, "kill"))
-                elif one.view.code is CodeStatus.WAITING and not one.view.is_lost:
+            for member in self._members:
+                if member.view.code is CodeStatus.RUNNING and not member.view.is_lost:
+                    group.create_task(tell(member, "kill"))
+                elif member.view.code is CodeStatus.WAITING and not member.view.is_lost:
                     # Code that another rank started there may have ended unnoticed.
-                    group.create_task(tell(one, "upload"))
+                    group.create_task(tell(member, "upload"))
         # Results that come too late are left out.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GATHER_TIME):
                 await self._look()
-                while not gang.are_delivered([one.view for one in self._members]):
+                while not gang.are_delivered([member.view for member in self._members]):
                     await asyncio.sleep(PERIOD)
                     await self._look()
         for sentence in await self._ground.gather():
@@ -426,30 +426,32 @@ def main(path: str) -> int:
     # Without the supervisor nothing would end the ranks, or save their output.
     processes.end_with_parent()
     try:
-        there = _place(plan.annex)
+        arguments = _place(plan.annex)
         wires: tuple[network.Wire, ...] = ()
         if plan.wire:
             # The agents report later by which address they reach this machine.
-            known = there and addresses.ip_version(there["leader"])
+            version = arguments and addresses.ip_version(arguments["leader"])
             wires = (
-                (network.make_wire(plan.wire, known),) if known else network.make_wires(plan.wire)
+                (network.make_wire(plan.wire, version),)
+                if version
+                else network.make_wires(plan.wire)
             )
         if plan.docker is None:
             network.leave_network()
         for wire in wires:
             network.take_wire(wire)
-        if there:
-            return asyncio.run(serve_remote_rank(plan, wires[0], **there))
+        if arguments:
+            return asyncio.run(serve_remote_rank(plan, wires[0], **arguments))
         return asyncio.run(conduct(plan, wires))
     except* (LadingError, OSError, subprocess.SubprocessError) as group:
         first = _first(group)
-        said = (
+        fault = (
             first.message
             if isinstance(first, LadingError)
             else f"the cluster cannot be made: {first}"
         )
         failure = first.failure if isinstance(first, ExecutionError) else Failure.INFRASTRUCTURE
-        Path(plan.fault).write_text(json.dumps({"fault": said, "failure": failure}))
+        Path(plan.fault).write_text(json.dumps({"fault": fault, "failure": failure}))
     return COULD_NOT
 
 

@@ -87,17 +87,17 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str]) -> Da
     parser.add_argument(
         "--root", type=Path, default=Path("/"), help="the directory that its paths are below (/)"
     )
-    given = parser.parse_args(arguments)
-    root, home = given.root.resolve(), find_home(os.geteuid(), environment)
-    found = read_identity(DaemonLayout(root, home).own, environment)
-    if not given.port.isdigit() or int(given.port) > 65535:
-        raise Invalid(f"port {given.port!r} is not a number up to 65535")
+    options = parser.parse_args(arguments)
+    root, home = options.root.resolve(), find_home(os.geteuid(), environment)
+    identity = read_identity(DaemonLayout(root, home).own, environment)
+    if not options.port.isdigit() or int(options.port) > 65535:
+        raise Invalid(f"port {options.port!r} is not a number up to 65535")
     return DaemonOptions(
-        certificate=found["TLS_PUBLIC_CERT"],
-        key=found["TLS_PRIVATE_KEY"],
-        authorization=found["AUTHORIZATION"],
-        port=int(given.port),
-        host=given.host,
+        certificate=identity["TLS_PUBLIC_CERT"],
+        key=identity["TLS_PRIVATE_KEY"],
+        authorization=identity["AUTHORIZATION"],
+        port=int(options.port),
+        host=options.host,
         root=root,
         home=home,
         allow_http=environment.get("HPCAAS_ALLOW_HTTP") == "1",
@@ -227,7 +227,7 @@ class HpcDaemon:
         return context
 
     def _watched(self) -> tuple[Path, ...]:
-        return tuple(self.layout.inside(one) for one in self.record.settings.watched)
+        return tuple(self.layout.inside(path) for path in self.record.settings.watched)
 
     async def _pause(self, seconds: float) -> None:
         # Nothing to watch: the watch sleeps until the settings change.

@@ -72,12 +72,12 @@ class DaemonClient:
         """The data of a GET. Raises Unavailable."""
         return self._data(await self._once("GET", path, b"", {}, _TIMEOUT))
 
-    async def follow(self, known: str, *, wait: float) -> tuple[str, dict[str, Any]]:
-        """The state of the code as soon as it differs from `known`, or after `wait` seconds.
+    async def follow(self, tag: str, *, wait: float) -> tuple[str, dict[str, Any]]:
+        """The state of the code as soon as it differs from `tag`, or after `wait` seconds.
 
-        Also returns the entity tag to pass as `known` next time. Raises Unavailable.
+        Also returns the entity tag to pass as `tag` next time. Raises Unavailable.
         """
-        headers = {"If-None-Match": known, "Prefer": f"wait={wait:.0f}"} if known and wait else {}
+        headers = {"If-None-Match": tag, "Prefer": f"wait={wait:.0f}"} if tag and wait else {}
         if self._following is None:
             self._following = self._connections()
         try:
@@ -139,13 +139,13 @@ class DaemonClient:
 
     def _data(self, reply: DaemonReply) -> dict[str, Any]:
         try:
-            said = json.loads(reply.body)
-            data: dict[str, Any] = said["data"]
+            document = json.loads(reply.body)
+            data: dict[str, Any] = document["data"]
         except (ValueError, KeyError, TypeError) as error:
             raise Unavailable(
                 f"{self.host}: its daemon answered {reply.status} with a body that is no JSend"
             ) from error
-        if said["status"] != "success":
+        if document["status"] != "success":
             raise Unavailable(f"{self.host}: {data.get('message')}")
         return data
 

@@ -67,7 +67,7 @@ class Delivery:
     def _move(self, source: Path) -> dict[str, Any]:
         target = self.layout.inside(self.settings.results_directory)
         make_folder(target)
-        names = sorted(one.name for one in source.iterdir())
+        names = sorted(entry.name for entry in source.iterdir())
         for name in names:
             aside = target / f".{name}.{os.getpid()}"
             tree_removal.remove(aside)

@@ -73,7 +73,7 @@ class Endpoints:
         inherited: Mapping[str, str],
     ) -> None:
         self._layout, self._record, self._code, self._deliver = layout, record, code, deliver
-        self._notices, self._said = notices, percent
+        self._notices, self._read_percent = notices, percent
         self._inherited = {name: value for name, value in inherited.items() if name not in _SECRET}
 
     async def answer(self, head: RequestHead, body: Searchable) -> DaemonResponse:
@@ -112,49 +112,54 @@ class Endpoints:
         read = _json(kind, body)
         if daemon_configuration.is_for_daemon(read):
             return self._set_up(daemon_configuration.daemon_parameters(read))
-        given = daemon_configuration.code_parameters(read)
-        parameters = {**self._record.parameters, **given}
+        variables = daemon_configuration.code_parameters(read)
+        parameters = {**self._record.parameters, **variables}
         daemon_configuration.check_parameters(parameters)
         self._record.parameters = parameters
-        append(self._layout.base / "variables", mpi_files.variable_lines(given), mode=OPEN)
+        append(self._layout.base / "variables", mpi_files.variable_lines(variables), mode=OPEN)
         self._write_parameters()
         self._record.save()
-        return success({"message": "parameter accepted", "parameters": list(given)})
+        return success({"message": "parameter accepted", "parameters": list(variables)})
 
     def _take_files(self, body: Searchable, boundary: str) -> DaemonResponse:
         parts = form_parts(body, boundary)
         if not parts:
             raise Invalid("the form has no files")
-        names = [daemon_configuration.file_name(part.filename or part.name) for part in parts]
+        names = [
+            daemon_configuration.file_name(form_part.filename or form_part.name)
+            for form_part in parts
+        ]
         # All names are checked before the first file is written: a refused call changes nothing.
         for name in names:
             if (self._layout.base / "files" / name).is_dir():
                 raise Invalid(f"file name {name[:60]!r} is a directory there")
-        saved = [self._save(name, part, body) for name, part in zip(names, parts, strict=True)]
+        saved = [
+            self._save(name, form_part, body) for name, form_part in zip(names, parts, strict=True)
+        ]
         return success({"message": "parameter accepted", "files": saved})
 
-    def _save(self, name: str, part: FormPart, body: Searchable) -> dict[str, Any]:
-        place = self._layout.base / "files" / name
+    def _save(self, name: str, form_part: FormPart, body: Searchable) -> dict[str, Any]:
+        target = self._layout.base / "files" / name
         digest = hashlib.sha256()
         # Beside its place first, then renamed: the code never sees a part of a file. Synced, as the
         # answer acknowledges it.
-        aside = place.with_name(f".{secrets.token_hex(8)}")
+        aside = target.with_name(f".{secrets.token_hex(8)}")
         try:
             with open(aside, "xb") as file:
                 # The umask does not apply: the code runs as another user and may change these
                 # files.
                 os.fchmod(file.fileno(), OPEN)
-                for start in range(part.start, part.end, _CHUNK):
-                    chunk = body[start : min(part.end, start + _CHUNK)]
+                for start in range(form_part.start, form_part.end, _CHUNK):
+                    chunk = body[start : min(form_part.end, start + _CHUNK)]
                     digest.update(chunk)
                     file.write(chunk)
                 file.flush()
                 # The size in the response is a promise: the file is on disk before it has its name.
                 os.fsync(file.fileno())
-            aside.replace(place)
+            aside.replace(target)
         finally:
             aside.unlink(missing_ok=True)
-        path, size = self._layout.outside(place), part.end - part.start
+        path, size = self._layout.outside(target), form_part.end - form_part.start
         return {"name": name, "path": path, "size": size, "sha256": digest.hexdigest()}
 
     def _configure_daemon(self, head: RequestHead, body: Searchable) -> DaemonResponse:
@@ -171,16 +176,16 @@ class Endpoints:
         self._set_up({"codeName": read["codeName"]})
         return success({"message": "name accepted"})
 
-    def _set_up(self, given: Mapping[str, Any]) -> DaemonResponse:
+    def _set_up(self, changes: Mapping[str, Any]) -> DaemonResponse:
         record = self._record
         started = record.code is not CodeStatus.WAITING
         applied = daemon_configuration.apply(
-            record.settings, given, started=started, allow_http=record.allow_http
+            record.settings, changes, started=started, allow_http=record.allow_http
         )
-        known = {
-            daemon_configuration.ALIASES.get(name, name): value for name, value in given.items()
+        by_name = {
+            daemon_configuration.ALIASES.get(name, name): value for name, value in changes.items()
         }
-        record.given = {**record.given, **{key: known[key] for key in applied.accepted}}
+        record.given = {**record.given, **{key: by_name[key] for key in applied.accepted}}
         record.settings = applied.settings
         # Once the code has started, the files that it may have read stay as they are.
         if not started:
@@ -240,16 +245,16 @@ class Endpoints:
         self._write_bashrc()
 
     def _write_hosts(self) -> None:
-        place = self._layout.root / "etc" / "hosts"
+        hosts_file = self._layout.root / "etc" / "hosts"
         lines = mpi_files.hosts(self._record.settings.addresses)
-        if not lines or not place.parent.is_dir():
+        if not lines or not hosts_file.parent.is_dir():
             return
-        text = mpi_files.with_block(read_text(place), "cluster", lines)
+        text = mpi_files.with_block(read_text(hosts_file), "cluster", lines)
         try:
-            write(place, text, mode=0o644)
+            write(hosts_file, text, mode=0o644)
         except OSError:
             # Engines mount the file, and then it cannot be replaced, only written.
-            place.write_text(text)
+            hosts_file.write_text(text)
 
     # Commands.
 
@@ -287,7 +292,7 @@ class Endpoints:
         """The states; with `If-None-Match` and `Prefer: wait=SECONDS` as soon as they differ from
         the named ones.
         """
-        known, wait = (
+        tag, wait = (
             head.headers.get("if-none-match", ""),
             waiting_time(head.headers.get("prefer", "")),
         )
@@ -295,7 +300,7 @@ class Endpoints:
         # No news within the time: the present state is the answer.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
-                while wait and answer.headers["ETag"] == known:
+                while wait and answer.headers["ETag"] == tag:
                     await self._news()
                     answer = self._tagged()
         return answer
@@ -308,13 +313,14 @@ class Endpoints:
 
     async def _news(self) -> None:
         sources = [
-            asyncio.ensure_future(one) for one in (self._record.changed(), self._notices.one())
+            asyncio.ensure_future(coroutine)
+            for coroutine in (self._record.changed(), self._notices.one())
         ]
         try:
             await asyncio.wait(sources, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in sources:
-                one.cancel()
+            for source in sources:
+                source.cancel()
             await asyncio.gather(*sources, return_exceptions=True)
 
     def query(self) -> dict[str, Any]:
@@ -340,13 +346,13 @@ class Endpoints:
     def _percent(self) -> float | None:
         if self._record.code is CodeStatus.STOPPED:
             return 100.0
-        return self._said()
+        return self._read_percent()
 
     def _log(self, head: RequestHead, name: str) -> DaemonResponse:
         path = self._code.log(name)
         size = _size(path)
-        wanted = head.headers.get("range", "")
-        span = byte_range(wanted, size)
+        requested = head.headers.get("range", "")
+        span = byte_range(requested, size)
         kind = {"Content-Type": "text/plain; charset=utf-8", "Accept-Ranges": "bytes"}
         if span is None:
             return DaemonResponse(416, b"", {**kind, "Content-Range": f"bytes */{size}"})
@@ -358,7 +364,7 @@ class Endpoints:
             with open(path, "rb") as file:
                 file.seek(start)
                 data = file.read(end - start)
-        if not wanted and len(data) == size:
+        if not requested and len(data) == size:
             return DaemonResponse(200, data, kind)
         return DaemonResponse(
             206,
@@ -382,17 +388,17 @@ def _size(path: Path) -> int:
 
 
 def _texts(parts: list[FormPart], body: Searchable) -> dict[str, str]:
-    found = {}
-    for part in parts:
-        if part.end - part.start > MOST_JSON:
-            raise Invalid(f"{part.name[:60]} is longer than {MOST_JSON} bytes")
+    texts = {}
+    for form_part in parts:
+        if form_part.end - form_part.start > MOST_JSON:
+            raise Invalid(f"{form_part.name[:60]} is longer than {MOST_JSON} bytes")
         try:
-            found[part.name] = body[part.start : part.end].decode()
+            texts[form_part.name] = body[form_part.start : form_part.end].decode()
         except UnicodeDecodeError as error:
-            raise Invalid(f"{part.name[:60]} is not a text in UTF-8") from error
-    if not found:
+            raise Invalid(f"{form_part.name[:60]} is not a text in UTF-8") from error
+    if not texts:
         raise Invalid("the form has no parts")
-    return found
+    return texts
 
 
 def _json(kind: str, body: Searchable) -> object:

@@ -58,9 +58,9 @@ class DaemonLayout:
         """The daemon's path of an absolute path of the container."""
         return self.root / path.lstrip("/")
 
-    def outside(self, place: Path) -> str:
+    def outside(self, path: Path) -> str:
         """The container's path of a path of the daemon."""
-        return "/" + str(place.relative_to(self.root))
+        return "/" + str(path.relative_to(self.root))
 
     @property
     def base(self) -> Path:
@@ -119,9 +119,9 @@ def make_folder(path: Path, *, mode: int = REACHABLE) -> None:
     while not above.exists():
         missing.append(above)
         above = above.parent
-    for one in reversed(missing):
-        one.mkdir()
-        one.chmod(mode if one is path else REACHABLE)
+    for directory in reversed(missing):
+        directory.mkdir()
+        directory.chmod(mode if directory is path else REACHABLE)
     if not path.is_dir():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
@@ -160,14 +160,14 @@ def write(path: Path, content: str | bytes, *, mode: int) -> None:
         raise
 
 
-def append(path: Path, text: str, *, mode: int) -> None:
-    """Add lines to a file, which is made if need be. Raises OSError."""
+def append(path: Path, lines: str, *, mode: int) -> None:
+    """Append lines to a file; create it if it is missing. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
     with open(descriptor, "wb") as file:
         # The daemon is not the owner of the file: the mode stays.
         with contextlib.suppress(PermissionError):
             os.fchmod(file.fileno(), mode)
-        file.write(text.encode())
+        file.write(lines.encode())
 
 
 def read_text(path: Path, *, most: int = 1 << 20) -> str:
@@ -183,14 +183,14 @@ def read_identity(own: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """The three values by the names of the variables. Raises Invalid with the names of missing
     ones.
     """
-    found = {name: environment.get(name) or read_text(own / file) for name, file in FILES.items()}
-    missing = [name for name, value in found.items() if not value]
+    values = {name: environment.get(name) or read_text(own / file) for name, file in FILES.items()}
+    missing = [name for name, value in values.items() if not value]
     if missing:
         raise Invalid(
             f"{', '.join(missing)} missing: "
             "give certificate, key and authorization in the environment"
         )
-    return found
+    return values
 
 
 def keep_identity(own: Path, values: Mapping[str, str]) -> None:

@@ -114,9 +114,12 @@ async def tell_peers(wire: Wire, *, own: int, peers: Sequence[Sequence[object]])
     lines = []
     for rank, host, port in peers:
         if rank != own:
-            there = [_EVERYBODY, hardware(int(str(rank)))]
-            there += [hardware(_CONDUCTOR)] if rank == 0 else []
-            lines += [f"fdb append {one} dev {wire.name} dst {host} port {port}" for one in there]
+            addresses = [_EVERYBODY, hardware(int(str(rank)))]
+            addresses += [hardware(_CONDUCTOR)] if rank == 0 else []
+            lines += [
+                f"fdb append {address} dev {wire.name} dst {host} port {port}"
+                for address in addresses
+            ]
     await _ip(lines, program="bridge")
 
 
@@ -180,11 +183,11 @@ async def _ip(lines: list[str], *before: str, program: str = "ip") -> None:
             stderr=asyncio.subprocess.PIPE,
         )
         async with asyncio.timeout(_TIMEOUT):
-            _, said = await process.communicate("\n".join([*lines, ""]).encode())
+            _, fault = await process.communicate("\n".join([*lines, ""]).encode())
     except OSError as error:
         raise ExecutionError(
             f"ip cannot be run ({error}); install the package iproute2", Failure.NODE
         ) from error
     if process.returncode != 0:
-        words = " ".join(said.decode(errors="replace").split())
+        words = " ".join(fault.decode(errors="replace").split())
         raise ExecutionError(f"the network of the cluster cannot be made: {words}", Failure.NODE)

@@ -43,10 +43,10 @@ def write_package(file: IO[bytes]) -> None:
     """Write the archive. Raises OSError."""
     file.write(_INTERPRETER)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in sorted(_members()):
+        for name, source in sorted(_members()):
             member = zipfile.ZipInfo(name, _EPOCH)
             member.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(member, text)
+            archive.writestr(member, source)
 
 
 def _members() -> Iterator[tuple[str, str]]:
@@ -54,6 +54,6 @@ def _members() -> Iterator[tuple[str, str]]:
     yield "__main__.py", _MAIN
     for name in (*_MODULES, *(f"hpc/{name}" for name in _OF_HPC)):
         yield f"lading/{name}", (top / name).read_text()
-    for one in (top / "core" / "hpc").iterdir():
-        if one.name.endswith(".py"):
-            yield f"lading/core/hpc/{one.name}", one.read_text()
+    for module in (top / "core" / "hpc").iterdir():
+        if module.name.endswith(".py"):
+            yield f"lading/core/hpc/{module.name}", module.read_text()

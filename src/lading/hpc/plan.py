@@ -111,7 +111,7 @@ def make_identity(name: str, *, now: datetime) -> Identity:
 def make_ssh_keys() -> SshKeys:
     """Make a key pair in the format of OpenSSH."""
     private = ed25519.Ed25519PrivateKey.generate()
-    text = private.private_bytes(
+    private_text = private.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.OpenSSH,
         serialization.NoEncryption(),
@@ -119,4 +119,4 @@ def make_ssh_keys() -> SshKeys:
     public = private.public_key().public_bytes(
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
-    return SshKeys(text.decode(), f"{public.decode()} cluster\n")
+    return SshKeys(private_text.decode(), f"{public.decode()} cluster\n")

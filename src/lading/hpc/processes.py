@@ -101,28 +101,28 @@ def descendants(
 ) -> dict[int, LiveProcess]:
     """Descendants of `roots`, without the roots themselves, by id."""
     children: dict[int, list[LiveProcess]] = {}
-    for one in everything() if among is None else among:
-        children.setdefault(one.parent, []).append(one)
-    found: dict[int, LiveProcess] = {}
-    rest = list(roots)
-    while rest:
-        for one in children.get(rest.pop(), ()):
-            if one.pid not in found:
-                found[one.pid] = one
-                rest.append(one.pid)
-    return found
+    for process in everything() if among is None else among:
+        children.setdefault(process.parent, []).append(process)
+    below: dict[int, LiveProcess] = {}
+    waiting = list(roots)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child.pid not in below:
+                below[child.pid] = child
+                waiting.append(child.pid)
+    return below
 
 
 def marked(mark: str) -> dict[int, LiveProcess]:
     """Processes with the mark of this run in their environment, by id."""
-    wanted = f"{MARK}={mark}".encode()
-    found = {}
-    for one in everything():
+    variable = f"{MARK}={mark}".encode()
+    processes = {}
+    for process in everything():
         # The process has ended, or belongs to another user.
         with contextlib.suppress(OSError):
-            if wanted in (_PROC / str(one.pid) / "environ").read_bytes().split(b"\0"):
-                found[one.pid] = one
-    return found
+            if variable in (_PROC / str(process.pid) / "environ").read_bytes().split(b"\0"):
+                processes[process.pid] = process
+    return processes
 
 
 def started_outside(code: str) -> dict[int, LiveProcess]:
@@ -132,17 +132,19 @@ def started_outside(code: str) -> dict[int, LiveProcess]:
     Includes their descendants, but no process with the mark of a daemon, this one or another.
     """
     all_ = list(everything())
-    sessions = descendants([one.pid for one in all_ if one.name.startswith("sshd")], all_)
+    sessions = descendants(
+        [process.pid for process in all_ if process.name.startswith("sshd")], all_
+    )
     short = code[:15]
     roots = {
-        one.pid: one
-        for one in all_
+        process.pid: process
+        for process in all_
         if (
-            (one.name == short and one.pid != os.getpid())
-            or (one.name in LAUNCHERS and one.pid in sessions)
+            (process.name == short and process.pid != os.getpid())
+            or (process.name in LAUNCHERS and process.pid in sessions)
         )
-        and _is_here(one.pid)
-        and not _is_a_daemons(one.pid)
+        and _is_here(process.pid)
+        and not _is_a_daemons(process.pid)
     }
     return roots | descendants(roots, all_)
 
@@ -177,7 +179,7 @@ def _is_a_daemons(pid: int) -> bool:
         # It belongs to another user, and not to this daemon's code; or this daemon is no root, and
         # it has ended and is not collected yet.
         return _has_ended(process)
-    return any(one.startswith(f"{MARK}=".encode()) for one in environment.split(b"\0"))
+    return any(variable.startswith(f"{MARK}=".encode()) for variable in environment.split(b"\0"))
 
 
 def _has_ended(process: Path) -> bool:

@@ -25,19 +25,19 @@ class Progress:
 
     def __init__(self, layout: DaemonLayout, *, tell: Callable[[], None]) -> None:
         self._layout, self._tell = layout, tell
-        self._said: float | None = None
+        self._percent: float | None = None
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
         """Listen on the socket. Raises OSError."""
-        place = self._layout.progress.with_name("sock")
-        place.unlink(missing_ok=True)
+        path = self._layout.progress.with_name("sock")
+        path.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX)
         # The code may run as any user, and a user who may write the directory could replace the
         # socket before a chmod.
         before = os.umask(0)
         try:
-            listening.bind(str(place))
+            listening.bind(str(path))
             self._server = await asyncio.start_unix_server(
                 self._take, sock=listening, limit=_MOST_LINE
             )
@@ -55,14 +55,14 @@ class Progress:
     def percent(self) -> float | None:
         """0 to 100; None while the code has reported none."""
         written = daemon_states.percent(read_text(self._layout.progress, most=_MOST_LINE))
-        return self._said if written is None else written
+        return self._percent if written is None else written
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # ValueError: a line that is too long.
         with contextlib.suppress(OSError, ValueError):
             while line := await reader.readline():
                 said = daemon_states.percent(line.decode("ascii", "replace"))
-                if said not in (None, self._said):
-                    self._said = said
+                if said not in (None, self._percent):
+                    self._percent = said
                     self._tell()
         writer.close()

@@ -78,10 +78,12 @@ class SpreadGround:
         for rank, pipe in enumerate(self.pipes, 1):
             await pipe.open()
             heard.append(self._heard(rank, await _within(rank, pipe, "port")))
-        wire = self._wire([str(one["leader"]) for one in heard])
+        wire = self._wire([str(reply["leader"]) for reply in heard])
         await network.make_bridge(wire)
         self._peers = [[0, heard[0]["leader"], wire.port]]
-        self._peers += [[rank, one["address"], one["port"]] for rank, one in enumerate(heard, 1)]
+        self._peers += [
+            [rank, reply["address"], reply["port"]] for rank, reply in enumerate(heard, 1)
+        ]
         await network.tell_peers(wire, own=0, peers=self._peers)
 
     def _wire(self, leaders: list[str]) -> network.Wire:
@@ -124,7 +126,9 @@ class SpreadGround:
             with contextlib.suppress(BrokenPipeError):
                 pipe.send({"end": True})
         return [
-            said for rank, pipe in enumerate(self.pipes, 1) for said in await self._take(rank, pipe)
+            sentence
+            for rank, pipe in enumerate(self.pipes, 1)
+            for sentence in await self._take(rank, pipe)
         ]
 
     async def _take(self, rank: int, pipe: LinePipe) -> list[str]:
@@ -195,9 +199,9 @@ def spool_room(directory: Path) -> int:
     return int(max(0, disk.f_bavail - _RESERVE * disk.f_blocks) * disk.f_frsize / 2)
 
 
-def read_identity(given: Mapping[str, str]) -> Identity:
+def read_identity(message: Mapping[str, str]) -> Identity:
     """The identity in a message."""
-    return Identity(*(str(given[name]) for name in _FIELDS))
+    return Identity(*(str(message[name]) for name in _FIELDS))
 
 
 def own_address(leader: str) -> str:

@@ -106,10 +106,10 @@ class DaemonService:
         """
         right = False
         for name in _HEADERS:
-            given = headers.get(name, "")
-            bare = given[7:] if given[:7].lower() == "bearer " else given
-            for one in (given, bare):
-                right |= hmac.compare_digest(_digest(one), self._right)
+            value = headers.get(name, "")
+            bare = value[7:] if value[:7].lower() == "bearer " else value
+            for candidate in (value, bare):
+                right |= hmac.compare_digest(_digest(candidate), self._right)
         return right
 
     async def _serve(
@@ -249,6 +249,6 @@ def _listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family)
 
 
-def _digest(text: str) -> bytes:
+def _digest(value: str) -> bytes:
     # Hashes have equal lengths for any input.
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+    return hashlib.sha256(value.encode("utf-8", "surrogateescape")).digest()
