@@ -34,8 +34,8 @@ async def together(*work: Coroutine[Any, Any, None]) -> None:
     before = task.cancelling()
     try:
         async with asyncio.TaskGroup() as group:
-            for one in work:
-                group.create_task(one)
+            for coroutine in work:
+                group.create_task(coroutine)
     except BaseExceptionGroup as failures:
         if task.cancelling() > before:
             # Python 3.11's TaskGroup cancels its own task and leaves the count of cancellations; no
@@ -185,14 +185,14 @@ async def in_thread(
     caller does not wait then, unless the work `is_waited_for`: work that writes must be over before
     its files are removed.
     """
-    copies = tuple(os.dup(one) for one in descriptors)
+    copies = tuple(os.dup(descriptor) for descriptor in descriptors)
     # The lock is taken by whichever comes first, the start of the work or the cancellation; the
     # other one then does nothing, so the copies are closed exactly once.
     stopped, taken = threading.Event(), threading.Lock()
 
     def close() -> None:
-        for one in copies:
-            os.close(one)
+        for descriptor in copies:
+            os.close(descriptor)
 
     def run() -> _Answer:
         if not taken.acquire(blocking=False):
@@ -221,27 +221,27 @@ class SmallQueue(Generic[_Item]):
     three queues each would take several megabytes more.
     """
 
-    __slots__ = ("_arrived", "_held", "_most", "_room")
+    __slots__ = ("_arrived", "_items", "_most", "_room")
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._held: list[_Item] = []
+        self._items: list[_Item] = []
         self._arrived: asyncio.Future[None] | None = None
         self._room: asyncio.Event | None = None
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._items)
 
     @property
     def is_full(self) -> bool:
         """Whether the next sender has to wait."""
-        return len(self._held) >= self._most
+        return len(self._items) >= self._most
 
     def put_at_once(self, item: _Item) -> None:
         """Add an item. Raises asyncio.QueueFull."""
         if self.is_full:
             raise asyncio.QueueFull
-        self._held.append(item)
+        self._items.append(item)
         if self._arrived is not None and not self._arrived.done():
             self._arrived.set_result(None)
 
@@ -260,7 +260,7 @@ class SmallQueue(Generic[_Item]):
 
     async def arrival(self) -> None:
         """Wait until there is an item."""
-        while not self._held:
+        while not self._items:
             self._arrived = asyncio.get_running_loop().create_future()
             try:
                 await self._arrived
@@ -269,7 +269,7 @@ class SmallQueue(Generic[_Item]):
 
     async def arrival_by(self, when: float) -> bool:
         """Wait until there is an item, until a time of the loop; whether there is one."""
-        while not self._held:
+        while not self._items:
             loop = asyncio.get_running_loop()
             if loop.time() >= when:
                 return False
@@ -285,13 +285,13 @@ class SmallQueue(Generic[_Item]):
 
     def get_at_once(self) -> _Item:
         """The next item. Raises IndexError when the queue is empty."""
-        item = self._held.pop(0)
+        item = self._items.pop(0)
         self._make_room()
         return item
 
     def clear(self) -> None:
         """Drop all items."""
-        self._held.clear()
+        self._items.clear()
         self._make_room()
 
     def _make_room(self) -> None:

@@ -59,17 +59,17 @@ class ConfinedTree:
 
     def open_tree(self, path: str = "", *, make: int | None = None) -> ConfinedTree:
         """The tree at `path`. `make`: the mode of directories to create where they are missing."""
-        here = os.dup(self.descriptor)
+        directory = os.dup(self.descriptor)
         try:
             for name in _elements(path):
-                below = _enter(here, name, make)
-                os.close(here)
-                here = below
+                below = _enter(directory, name, make)
+                os.close(directory)
+                directory = below
         except BaseException:
             # On any exception, a signal too: else the descriptor would leak.
-            os.close(here)
+            os.close(directory)
             raise
-        return ConfinedTree(here)
+        return ConfinedTree(directory)
 
     @contextmanager
     def parent(self, path: str, *, make: int | None = None) -> Iterator[tuple[int, str]]:
@@ -238,35 +238,35 @@ class _Opened:
 
     def __init__(self, tree: ConfinedTree) -> None:
         self._tree = tree
-        self._known: dict[str, int] = {}
+        self._descriptors: dict[str, int] = {}
 
     def open(self, path: str) -> int:
         """The descriptor of the directory, which stays open until another is opened. Raises
         OSError.
         """
         above, names = path, list[str]()
-        while above and above not in self._known:
+        while above and above not in self._descriptors:
             above, _, name = above.rpartition("/")
             names.append(name)
-        here = os.dup(self._known[above] if above else self._tree.descriptor)
+        directory = os.dup(self._descriptors[above] if above else self._tree.descriptor)
         try:
             while names:
-                below = _enter(here, names.pop(), None)
-                os.close(here)
-                here = below
-            if path in self._known:
-                return self._known[path]
-            if len(self._known) >= _OPENED:
-                os.close(self._known.pop(next(iter(self._known))))
-            self._known[path] = os.dup(here)
-            return self._known[path]
+                below = _enter(directory, names.pop(), None)
+                os.close(directory)
+                directory = below
+            if path in self._descriptors:
+                return self._descriptors[path]
+            if len(self._descriptors) >= _OPENED:
+                os.close(self._descriptors.pop(next(iter(self._descriptors))))
+            self._descriptors[path] = os.dup(directory)
+            return self._descriptors[path]
         finally:
-            os.close(here)
+            os.close(directory)
 
     def close(self) -> None:
-        for descriptor in self._known.values():
+        for descriptor in self._descriptors.values():
             os.close(descriptor)
-        self._known.clear()
+        self._descriptors.clear()
 
 
 def _elements(path: str) -> list[str]:

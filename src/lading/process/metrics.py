@@ -47,25 +47,25 @@ def text_of(registry: CollectorRegistry) -> bytes:
 
 def gauge(
     name: str,
-    text: str,
+    help_text: str,
     values: Iterable[tuple[Sequence[str], float]],
     labels: Sequence[str] = (),
 ) -> GaugeMetricFamily:
     """A gauge that is read at a scrape: its value for each combination of labels."""
-    family = GaugeMetricFamily(name, text, labels=list(labels))
+    family = GaugeMetricFamily(name, help_text, labels=list(labels))
     for label_values, value in values:
         family.add_metric(list(label_values), value)
     return family
 
 
-def plain(name: str, text: str, value: float | None) -> GaugeMetricFamily:
-    """A gauge without labels; one without a value where None is known."""
-    return gauge(name, text, [] if value is None else [((), value)])
+def plain(name: str, help_text: str, value: float | None) -> GaugeMetricFamily:
+    """A gauge without labels. None: the gauge has no value."""
+    return gauge(name, help_text, [] if value is None else [((), value)])
 
 
-def check_management_token(given: str, wanted: str) -> None:
+def check_management_token(token: str, expected: str) -> None:
     """Check the token of a monitor. Raises Unauthenticated without one, Forbidden for another."""
-    if not given:
+    if not token:
         raise Unauthenticated("Not logged in: send the management token")
-    if not wanted or not hmac.compare_digest(given.encode(), wanted.encode()):
+    if not expected or not hmac.compare_digest(token.encode(), expected.encode()):
         raise Forbidden("Forbidden: this is not the management token")

@@ -63,7 +63,7 @@ def discard(directory: Path, *, aside: Path, last: str = "", patience: float = P
 def waiting(aside: Path) -> list[str]:
     """Names of the directories that were moved aside and still exist. Raises no error."""
     try:
-        return sorted(one.name for one in aside.iterdir())
+        return sorted(entry.name for entry in aside.iterdir())
     except OSError:
         return []
 

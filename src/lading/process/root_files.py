@@ -41,10 +41,10 @@ def _target(name: str, folder: int) -> str:
 def _resolve_in_root(top: ConfinedTree, path: str) -> int:
     """A descriptor of the regular file that `path` names for a process with the root `top`."""
     stack = [os.dup(top.descriptor)]
-    rest, links = _reversed_names(path), 0
+    names, links = _reversed_names(path), 0
     try:
-        while rest:
-            name = rest.pop()
+        while names:
+            name = names.pop()
             if name == ".":
                 continue
             if name == "..":
@@ -58,8 +58,8 @@ def _resolve_in_root(top: ConfinedTree, path: str) -> int:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
                 if target.startswith("/"):
                     _close_beyond(stack, 1)
-                rest += _reversed_names(target)
-            elif rest:
+                names += _reversed_names(target)
+            elif names:
                 stack.append(os.open(name, DIRECTORY, dir_fd=stack[-1]))
             else:
                 return open_regular(name, stack[-1])

@@ -40,27 +40,27 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-def read_level(text: str) -> str:
+def read_level(level: str) -> str:
     """The level that the configuration names. Raises Invalid."""
-    if text not in _LEVELS:
+    if level not in _LEVELS:
         raise Invalid(
-            f"configuration: SystemLogs.LogLevel: {text!r}; it must be one of {', '.join(_LEVELS)}"
+            f"configuration: SystemLogs.LogLevel: {level!r}; it must be one of {', '.join(_LEVELS)}"
         )
-    return _LEVELS[text]
+    return _LEVELS[level]
 
 
-def read_format(text: str) -> LogFormat:
+def read_format(form: str) -> LogFormat:
     """The form of log lines that the configuration names. Raises Invalid."""
-    if text not in tuple(LogFormat):
+    if form not in tuple(LogFormat):
         raise Invalid(
-            f"configuration: SystemLogs.Format: {text!r}; it must be one of {', '.join(LogFormat)}"
+            f"configuration: SystemLogs.Format: {form!r}; it must be one of {', '.join(LogFormat)}"
         )
-    return LogFormat(text)
+    return LogFormat(form)
 
 
-def redact(text: str) -> str:
-    """The text with the secret part of every token replaced by `***`."""
-    return _SECRET.sub(r"\1***", text)
+def redact(line: str) -> str:
+    """The line with the secret part of every token replaced by `***`."""
+    return _SECRET.sub(r"\1***", line)
 
 
 class Within:

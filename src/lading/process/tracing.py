@@ -53,11 +53,11 @@ class TracingSettings(msgspec.Struct, frozen=True, kw_only=True):
         return f"TracingSettings(endpoint={self.endpoint!r}, ratio={self.ratio!r})"
 
 
-def check_traceparent(text: str) -> str:
+def check_traceparent(context: str) -> str:
     """The trace context if it is valid, else "": a context of a stranger is no reason to refuse a
     call.
     """
-    return text if _FORM.fullmatch(text) else ""
+    return context if _FORM.fullmatch(context) else ""
 
 
 def current_traceparent() -> str:
@@ -120,17 +120,17 @@ class SpanTracer:
         if not self.is_on:
             yield NO_SPAN
             return
-        made = self.begin(name, parent=parent or current_traceparent())
+        span = self.begin(name, parent=parent or current_traceparent())
         for key, value in attributes.items():
-            made.set(key, value)
+            span.set(key, value)
         try:
-            with within(made.traceparent):
-                yield made
+            with within(span.traceparent):
+                yield span
         except Exception as error:
-            made.fail(str(error))
+            span.fail(str(error))
             raise
         finally:
-            made.end()
+            span.end()
 
     def close(self) -> None:
         """Send what has not been sent, in a few seconds; blocks."""
@@ -240,9 +240,9 @@ class _OtelTracer(SpanTracer):
 
         context = Context()
         if match := _FORM.fullmatch(parent):
-            trace, span, flags = (int(part, 16) for part in match.groups())
-            known = SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(flags & 1))
-            context = set_span_in_context(NonRecordingSpan(known), context)
+            trace, span, flags = (int(digits, 16) for digits in match.groups())
+            remote = SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(flags & 1))
+            context = set_span_in_context(NonRecordingSpan(remote), context)
         return _OtelSpan(
             self._tracer.start_span(
                 name,

@@ -27,23 +27,23 @@ _ROUNDS = 8
 _MOVED = ".lading-moved-"
 
 
-def remove(place: str | Path, *, keep: str = "", stop: Stop = never) -> None:
+def remove(path: str | Path, *, keep: str = "", stop: Stop = never) -> None:
     """Remove a file or a directory of ours with untrusted content. A missing entry is no error.
 
     `keep`: the entry of the directory that is removed last. Raises OSError for entries that cannot
     be removed, after all others are.
     """
-    place = Path(place)
+    path = Path(path)
     try:
         # The directory that holds it is ours, and may be a link that the operator made.
-        folder = os.open(place.parent, os.O_RDONLY | ONLY_DIRECTORY | NO_INHERIT)
+        folder = os.open(path.parent, os.O_RDONLY | ONLY_DIRECTORY | NO_INHERIT)
     except FileNotFoundError:
         return
     try:
         # Somebody else has removed it meanwhile.
         with suppress(FileNotFoundError):
-            if not unlink(place.name, folder):
-                TreeRemoval(folder, stop, keep).directory(place.name)
+            if not unlink(path.name, folder):
+                TreeRemoval(folder, stop, keep).directory(path.name)
     finally:
         os.close(folder)
 
