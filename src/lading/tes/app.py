@@ -67,7 +67,9 @@ _logger = logging.getLogger("lading.tes")
 
 def owns(path: str) -> bool:
     """Whether a path belongs to TES."""
-    return any(path == one or path.startswith(f"{one}/") for one in (PREFIX, LEGACY_PREFIX))
+    return any(
+        path == prefix or path.startswith(f"{prefix}/") for prefix in (PREFIX, LEGACY_PREFIX)
+    )
 
 
 def make_app(
@@ -92,22 +94,22 @@ class _TesApp:
     async def _answer(self, call: ServiceCall) -> JsonAnswer:
         legacy = not call.path.startswith(f"{PREFIX}/")
         prefix = LEGACY_PREFIX if legacy else PREFIX
-        rest = call.path.removeprefix(prefix).removeprefix("/")
-        match rest:
+        subpath = call.path.removeprefix(prefix).removeprefix("/")
+        match subpath:
             case "service-info" | "tasks/service-info":
                 check_method(call.method, *READ)
                 if not self._settings.PublicServiceInfo:
                     await self._tasks.check(self._caller(call, legacy=legacy))
-                is_new = rest == "service-info"
+                is_new = subpath == "service-info"
                 return JsonAnswer(200, self._service_info() if is_new else self._old_service_info())
             case "openapi.json":
                 check_method(call.method, *READ)
                 return JsonAnswer(200, describe_tes(prefix))
-        return await self._answer_tasks(call, rest, legacy=legacy)
+        return await self._answer_tasks(call, subpath, legacy=legacy)
 
-    async def _answer_tasks(self, call: ServiceCall, rest: str, *, legacy: bool) -> JsonAnswer:
-        """The answer at `rest` below the prefix, which should be `tasks` or an address below."""
-        first, _, name = rest.partition("/")
+    async def _answer_tasks(self, call: ServiceCall, subpath: str, *, legacy: bool) -> JsonAnswer:
+        """The answer at `subpath`, the path below the prefix: `tasks` or an address below it."""
+        first, _, name = subpath.partition("/")
         # Some clients encode the colon.
         uuid, colon, verb = unquote(name).partition(":")
         if first != "tasks" or "/" in name or (colon and verb != "cancel"):
@@ -173,24 +175,26 @@ class _TesApp:
 
 
 def storage_addresses(roots: Sequence[FileRoot]) -> list[str]:
-    """The places of inputs and outputs, for service-info."""
+    """The addresses of inputs and outputs, for service-info."""
     schemes = [
-        f"{one}://"
-        for one in LocationScheme
-        if one not in (LocationScheme.KEEP, LocationScheme.FILE)
+        f"{scheme}://"
+        for scheme in LocationScheme
+        if scheme not in (LocationScheme.KEEP, LocationScheme.FILE)
     ]
-    return ["keep:", *schemes, *(f"file://{one.prefix}/" for one in reversed(roots))]
+    return ["keep:", *schemes, *(f"file://{root.prefix}/" for root in reversed(roots))]
 
 
 def _refusal(error: LadingError) -> JsonAnswer:
     status, headers = refusal_head(error, "tasks")
-    text = " ".join(error.message.split())
+    message = " ".join(error.message.split())
     body: JsonObject = {
         "status": status,
         "title": _TITLES.get(status, "Error"),
-        "detail": text,
-        "msg": text,
+        "detail": message,
+        "msg": message,
     }
     if isinstance(error, InvalidTask):
-        body["errors"] = [{"pointer": one.pointer, "detail": one.text} for one in error.faults]
+        body["errors"] = [
+            {"pointer": fault.pointer, "detail": fault.text} for fault in error.faults
+        ]
     return JsonAnswer(status, body, headers)

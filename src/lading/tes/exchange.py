@@ -145,17 +145,17 @@ async def send_answer(scope: Scope, send: Send, answer: JsonAnswer) -> None:
         **_CORS,
         **answer.headers,
     }
-    encoded = [(name.lower().encode(), text.encode()) for name, text in headers.items()]
+    encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
     # The length that a GET would have, without the body.
     sent = b"" if scope["method"] == "HEAD" else body
     await send({"type": "http.response.body", "body": sent})
 
 
-def check_method(method: str, *known: str) -> None:
+def check_method(method: str, *offered: str) -> None:
     """Raise MethodNotOffered for a method that an address does not offer."""
-    if method not in known:
-        raise MethodNotOffered(method, known)
+    if method not in offered:
+        raise MethodNotOffered(method, offered)
 
 
 def caller_token(settings: TES, headers: Mapping[str, str], query: list[tuple[str, str]]) -> str:
@@ -171,13 +171,13 @@ def caller_token(settings: TES, headers: Mapping[str, str], query: list[tuple[st
 
 def find_token(header: str) -> str:
     """The token of an Authorization header; "" for none."""
-    scheme, _, rest = header.partition(" ")
+    scheme, _, credential = header.partition(" ")
     match scheme.lower():
         case "bearer" | "oauth2":
-            return rest.strip()
+            return credential.strip()
         case "basic":
             try:
-                text = base64.b64decode(rest.strip(), validate=True).decode()
+                text = base64.b64decode(credential.strip(), validate=True).decode()
             except (binascii.Error, UnicodeDecodeError):
                 return ""
             return "" if text == _NOBODY else text.partition(":")[2]
@@ -187,8 +187,8 @@ def find_token(header: str) -> str:
 async def read_body(
     incoming: Request, check: Callable[[], Awaitable[object]], *, most: int
 ) -> bytes:
-    """A body of at most `most` bytes. `check` is called before a large one is read: it raises the
-    error of an unknown caller. Raises TooLarge.
+    """A body of at most `most` bytes. `check` runs before a large body is read: it raises the error
+    of an unknown caller. Raises TooLarge.
     """
     text = incoming.headers.get("content-length", "")
     length = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
@@ -198,9 +198,9 @@ async def read_body(
     if length is None or length > _SMALL:
         await check()
     parts, size = [], 0
-    async for part in incoming.stream():
-        parts.append(part)
-        size += len(part)
+    async for piece in incoming.stream():
+        parts.append(piece)
+        size += len(piece)
         if size > most:
             raise too_large
     return b"".join(parts)

@@ -85,7 +85,7 @@ class WorkflowRuns:
         # A repeated create could make a second run.
         api = ApiClient(self._transport, token, retry=NO_RETRY)
         try:
-            made = await api.create("container_requests", attributes, select=["uuid"])
+            request = await api.create("container_requests", attributes, select=["uuid"])
         except Invalid as error:
             if self._image in error.message:
                 raise Invalid(
@@ -93,7 +93,7 @@ class WorkflowRuns:
                     "an administrator adds it with 'lading image runner'"
                 ) from None
             raise
-        return str(made["uuid"])
+        return str(request["uuid"])
 
     async def status(self, token: str, uuid: str) -> JsonObject:
         """The RunStatus of a run. Raises NotFound, also for requests that are no runs."""
@@ -134,13 +134,13 @@ class WorkflowRuns:
             # The last record of the page before, and one more than the page has.
             limit=min(PAGE, page.size + 2),
         )
-        rows = [one for one in rows if is_after(page.after, one)]
+        rows = [row for row in rows if is_after(page.after, row)]
         shown = rows[: page.size]
         containers = await self._containers(api, shown)
         return {
             "runs": [
-                views.show_summary(one, containers.get(one["container_uuid"] or ""))
-                for one in shown
+                views.show_summary(row, containers.get(row["container_uuid"] or ""))
+                for row in shown
             ],
             "next_page_token": self._next(rows, page, about=listing.RUNS),
         }
@@ -162,13 +162,13 @@ class WorkflowRuns:
         )
         if after is not None:
             last = (after.created_at, after.uuid)
-            rows = [one for one in rows if (one["created_at"], one["uuid"]) > last]
+            rows = [row for row in rows if (row["created_at"], row["uuid"]) > last]
         shown = rows[: page.size]
         containers = await self._containers(api, shown)
         return {
             "task_logs": [
-                views.show_task(one, containers.get(one["container_uuid"] or ""), url=self._url)
-                for one in shown
+                views.show_task(row, containers.get(row["container_uuid"] or ""), url=self._url)
+                for row in shown
             ],
             "next_page_token": self._next(rows, page, about=listing.tasks_of(uuid)),
         }
@@ -203,10 +203,12 @@ class WorkflowRuns:
             )
             return int(answer["items_available"]) if isinstance(answer, dict) else 0
 
-        found = await asyncio.gather(*(count(one) for one in listing.COUNTED.values()))
+        numbers = await asyncio.gather(
+            *(count(conditions) for conditions in listing.COUNTED.values())
+        )
         return {
             str(state): number
-            for state, number in zip(listing.COUNTED, found, strict=True)
+            for state, number in zip(listing.COUNTED, numbers, strict=True)
             if number
         }
 
@@ -219,24 +221,24 @@ class WorkflowRuns:
             raise NotFound(f"run {uuid[:60]!r} not found")
         return request
 
-    async def _get(self, api: ApiClient, uuid: str, select: Iterable[str], what: str) -> Record:
+    async def _get(self, api: ApiClient, uuid: str, select: Iterable[str], subject: str) -> Record:
         # Other texts could lead to another address of the API.
         if is_uuid(uuid, Infix.REQUEST):
             with suppress(NotFound):
                 return await api.get("container_requests", uuid, select=select)
-        raise NotFound(f"{what} {uuid[:60]!r} not found")
+        raise NotFound(f"{subject} {uuid[:60]!r} not found")
 
     async def _container(self, api: ApiClient, request: Record) -> Record | None:
         return (await self._containers(api, [request])).get(request["container_uuid"] or "")
 
     async def _containers(self, api: ApiClient, rows: Iterable[Record]) -> dict[str, Record]:
-        uuids = [one["container_uuid"] for one in rows if one["container_uuid"]]
+        uuids = [row["container_uuid"] for row in rows if row["container_uuid"]]
         if not uuids:
             return {}
-        found = await api.list(
+        containers = await api.list(
             "containers", filters=[["uuid", "in", uuids]], select=_CONTAINER, limit=PAGE
         )
-        return {one["uuid"]: one for one in found}
+        return {container["uuid"]: container for container in containers}
 
     def _next(self, rows: list[Record], page: PageQuery, *, about: Any) -> str:
         """The token of the next page; "" after the last one."""
@@ -277,7 +279,7 @@ class WorkflowRuns:
         if not request["output_uuid"]:
             return {}
         try:
-            found = await self._api(token).get(
+            collection = await self._api(token).get(
                 "collections",
                 request["output_uuid"],
                 select=["portable_data_hash", "manifest_text"],
@@ -285,7 +287,7 @@ class WorkflowRuns:
         except NotFound:
             notes.append("the output collection was deleted")
             return {}
-        file = filetree.find(filetree.from_manifest(found["manifest_text"]), mapping.OUTPUT)
+        file = filetree.find(filetree.from_manifest(collection["manifest_text"]), mapping.OUTPUT)
         if not isinstance(file, File) or not file.size:
             return {}
         if file.size > _MOST_OUTPUT:
@@ -304,10 +306,10 @@ class WorkflowRuns:
         if not isinstance(value, dict) or is_too_deep(value):
             notes.append(f"{mapping.OUTPUT}: is no object, or is nested too deep")
             return {}
-        return mapping.resolve(value, str(found["portable_data_hash"]))
+        return mapping.resolve(value, str(collection["portable_data_hash"]))
 
 
 def _runners(request: Record) -> list[str]:
     """The containers of the runner: of all attempts."""
     uuids = [*request["attempted_container_uuids"], request["container_uuid"]]
-    return list(dict.fromkeys(one for one in uuids if one))
+    return list(dict.fromkeys(uuid for uuid in uuids if uuid))

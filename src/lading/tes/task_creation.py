@@ -91,10 +91,10 @@ class TaskCreator:
         self, caller: TaskCaller, task: JsonObject, digest: str, *, user: str
     ) -> str:
         """Create the task of a key that this call has claimed."""
-        made = ""
+        uuid = ""
         try:
             # A server may have ended between the creation of a task and the note of it.
-            known = await ApiClient(self._transport, caller.token).list(
+            earlier = await ApiClient(self._transport, caller.token).list(
                 "container_requests",
                 filters=[
                     [f"properties.{mapping.IDEMPOTENCY}", "=", digest],
@@ -105,14 +105,14 @@ class TaskCreator:
                 limit=1,
             )
             since = later(format_time(self._clock()), -_REMEMBERED)
-            if known and known[0]["created_at"] > since:
-                made = str(known[0]["uuid"])
-                await self._store_transfer(caller, made, task, digest)
+            if earlier and earlier[0]["created_at"] > since:
+                uuid = str(earlier[0]["uuid"])
+                await self._store_transfer(caller, uuid, task, digest)
             else:
-                made = await self._create(caller, task, digest)
+                uuid = await self._create(caller, task, digest)
         finally:
-            await self._transfers.settle_key(digest, made)
-        return made
+            await self._transfers.settle_key(digest, uuid)
+        return uuid
 
     async def _create(self, caller: TaskCaller, task: JsonObject, key: str) -> str:
         attributes = mapping.make_request(task, site=self._site, key=key)
@@ -195,5 +195,5 @@ def _place_of(error: Invalid, task: JsonObject) -> str:
         return "/tags/lading.run"
     named = _IMAGE_FAULT.search(error.message)
     # Of several executors, the first one with this image.
-    images = [one["image"] for one in objects(task, "executors")]
+    images = [executor["image"] for executor in objects(task, "executors")]
     return f"/executors/{images.index(named[1])}/image" if named and named[1] in images else ""

@@ -72,7 +72,7 @@ class TaskReader:
         self, api: ApiClient, rows: list[Record], *, attempts: bool = False
     ) -> TaskFacts:
         """Facts that give the states of tasks; with `attempts` also the facts for their logs."""
-        transferred = [one["uuid"] for one in rows if has_transfers(one)]
+        transferred = [row["uuid"] for row in rows if has_transfers(row)]
         return TaskFacts(
             containers=await self._containers(api, rows, attempts=attempts),
             transfers=await self._transfers.read(transferred) if transferred else {},
@@ -87,9 +87,9 @@ class TaskReader:
         wanted: dict[str, None] = {}
         for row in rows:
             earlier = row["attempted_container_uuids"] if attempts else []
-            wanted |= dict.fromkeys(one for one in (*earlier, row["container_uuid"]) if one)
+            wanted |= dict.fromkeys(uuid for uuid in (*earlier, row["container_uuid"]) if uuid)
         uuids = list(wanted)
-        found: dict[str, Record] = {}
+        containers: dict[str, Record] = {}
         for start in range(0, len(uuids), PAGE):
             page = await api.list(
                 "containers",
@@ -97,8 +97,8 @@ class TaskReader:
                 select=_CONTAINER if attempts else _STATE,
                 limit=PAGE,
             )
-            found |= {one["uuid"]: one for one in page}
-        return found
+            containers |= {container["uuid"]: container for container in page}
+        return containers
 
     async def state(
         self, api: ApiClient, caller: TaskCaller, row: Record, facts: TaskFacts
@@ -127,19 +127,19 @@ class TaskReader:
         if not row["output_uuid"] or not task.get("outputs"):
             return TaskOutputs(), ""
         try:
-            found = await api.get(
+            collection = await api.get(
                 "collections",
                 row["output_uuid"],
                 select=["portable_data_hash", "unsigned_manifest_text"],
             )
         except NotFound:
             return TaskOutputs(), ""
-        tree = filetree.from_manifest(found["unsigned_manifest_text"])
+        tree = filetree.from_manifest(collection["unsigned_manifest_text"])
         try:
             outputs = find_outputs(task, tree)
         except TooLarge as error:
             outputs = TaskOutputs(excess=error.message)
-        return outputs, str(found["portable_data_hash"])
+        return outputs, str(collection["portable_data_hash"])
 
     async def show(
         self,
@@ -156,7 +156,7 @@ class TaskReader:
         notes = [transfer.note] if transfer and transfer.note else []
         if view is not TaskView.MINIMAL:
             uuids = [*row["attempted_container_uuids"], row["container_uuid"]]
-            ran = [facts.containers[one] for one in uuids if one in facts.containers]
+            ran = [facts.containers[uuid] for uuid in uuids if uuid in facts.containers]
             for number, container in enumerate(ran, 1):
                 last = number == len(ran)
                 # Clients of TES 1.0 read the first log or the last one: there is one for them.
@@ -181,11 +181,11 @@ class TaskReader:
     ) -> TaskAttempt:
         outputs, output = await self._outputs(api, row) if last else (TaskOutputs(), "")
         checksums: dict[str, str] = {}
-        if last and any(one.url for one in outputs.files):
+        if last and any(file.url for file in outputs.files):
             delivered = await self._transfers.deliveries(row["uuid"])
-            checksums = {one.url: one.checksum for one in delivered}
+            checksums = {delivery.url: delivery.checksum for delivery in delivered}
         is_reused = container["created_at"] < row["created_at"]
-        found = TaskAttempt(
+        attempt = TaskAttempt(
             container=container,
             number=number,
             outputs=outputs,
@@ -195,7 +195,7 @@ class TaskReader:
             checksums=checksums,
         )
         if view is not TaskView.FULL:
-            return found
+            return attempt
         notes = [*notes, *warnings_of(row)] if last else []
         if is_reused:
             notes.append(f"reused: container {container['uuid']} was run for an earlier request")
@@ -207,12 +207,12 @@ class TaskReader:
                 notes.append(status["scheduling_status"])
         streams = [
             (
-                await self._stream(api, row, container, "stdout.txt", one.get("stdout")),
-                await self._stream(api, row, container, "stderr.txt", one.get("stderr")),
+                await self._stream(api, row, container, "stdout.txt", step.get("stdout")),
+                await self._stream(api, row, container, "stderr.txt", step.get("stderr")),
             )
-            for one in ended_steps(container)
+            for step in ended_steps(container)
         ]
-        return replace(found, streams=tuple(streams), notes=tuple(notes))
+        return replace(attempt, streams=tuple(streams), notes=tuple(notes))
 
     async def _stream(
         self, api: ApiClient, row: Record, container: Record, name: str, span: list[int] | None
@@ -222,14 +222,14 @@ class TaskReader:
         """
         path = f"container_requests/{row['uuid']}/log/{container['uuid']}/{name}"
         # Twice as much as is shown: the times of the lines are taken away.
-        wanted, size = f"-{2 * MAX_TEXT}", -1
+        span_text, size = f"-{2 * MAX_TEXT}", -1
         if span is not None:
             start, end = span
             if start == end:
                 return ""
-            wanted, size = f"{max(start, end - 2 * MAX_TEXT)}-{end - 1}", end - start
+            span_text, size = f"{max(start, end - 2 * MAX_TEXT)}-{end - 1}", end - start
         try:
-            answer = await api.raw("GET", path, headers={"Range": f"bytes={wanted}"})
+            answer = await api.raw("GET", path, headers={"Range": f"bytes={span_text}"})
         except RequestError as error:
             # An empty file has no range of bytes.
             if error.status in (404, 416):

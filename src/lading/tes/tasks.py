@@ -141,20 +141,22 @@ class Tasks:
         if query.state is not None and not is_shown(query.state, legacy=caller.legacy):
             return {"tasks": []}
         api = self._api(caller)
-        found, cursor = await self._scan(api, caller, query)
+        requests, cursor = await self._scan(api, caller, query)
         # One more than the page tells whether there is another page.
-        more, found = len(found) > query.size, found[: query.size]
+        more, requests = len(requests) > query.size, requests[: query.size]
         tasks: list[Json] = []
         facts = await self._reader.gather_facts(
-            api, found, attempts=query.view is not TaskView.MINIMAL
+            api, requests, attempts=query.view is not TaskView.MINIMAL
         )
-        for start in range(0, len(found), _TOGETHER):
-            part = found[start : start + _TOGETHER]
-            shown = (self._reader.show(api, caller, one, facts, query.view) for one in part)
+        for start in range(0, len(requests), _TOGETHER):
+            chunk = requests[start : start + _TOGETHER]
+            shown = (
+                self._reader.show(api, caller, request, facts, query.view) for request in chunk
+            )
             tasks += await asyncio.gather(*shown)
         answer: JsonObject = {"tasks": tasks}
         if more:
-            cursor = PageCursor(found[-1]["created_at"], found[-1]["uuid"])
+            cursor = PageCursor(requests[-1]["created_at"], requests[-1]["uuid"])
         if cursor is not None:
             answer["next_page_token"] = make_page_token(
                 cursor, listing.about(query), secret=self.secret
@@ -185,15 +187,15 @@ class Tasks:
         if not is_uuid(uuid, Infix.REQUEST):
             raise NotFound(f"task {uuid[:60]!r} not found")
         try:
-            found = await api.get("container_requests", uuid, select=[*_REQUEST, *more])
+            request = await api.get("container_requests", uuid, select=[*_REQUEST, *more])
         except NotFound:
             # The API speaks of requests, of which clients of TES know nothing.
             raise NotFound(f"task {uuid!r} not found") from None
-        if mapping.PROPERTY not in found["properties"] and not found.get(
+        if mapping.PROPERTY not in request["properties"] and not request.get(
             "requesting_container_uuid"
         ):
             raise NotFound(f"task {uuid[:60]!r} not found")
-        return found
+        return request
 
     async def _described(self, api: ApiClient, row: Record) -> JsonObject:
         """Properties with a document for a request that was not made by a create."""
@@ -204,22 +206,22 @@ class Tasks:
     async def _scan(
         self, api: ApiClient, caller: TaskCaller, query: TaskQuery
     ) -> tuple[list[Record], PageCursor | None]:
-        """The first requests of a page, one more than it has if there are; where the next call goes
-        on, if the search was given up before its end.
+        """The first requests of a page, with one more request where there is one. Also the cursor
+        of the next call when the search stopped before its end.
         """
         conditions = listing.filters(query, legacy=caller.legacy)
-        found: list[Record] = []
+        matching: list[Record] = []
         beside = await self._beside(api, caller, query)
         cursor = query.after
         for _ in range(_MOST_PAGES):
             before = [["created_at", "<=", cursor.created_at]] if cursor else []
             page = await self._rows(api, query, [*conditions, *before], min(PAGE, query.size + 2))
-            rows = [one for one in page if is_after(cursor, one)]
+            rows = [request for request in page if is_after(cursor, request)]
             if not rows:
-                return merge_pages(found, beside, None), None
-            found += await self._in_state(api, caller, rows, query.state)
+                return merge_pages(matching, beside, None), None
+            matching += await self._in_state(api, caller, rows, query.state)
             cursor = PageCursor(rows[-1]["created_at"], rows[-1]["uuid"])
-            all_found = merge_pages(found, beside, cursor)
+            all_found = merge_pages(matching, beside, cursor)
             if len(all_found) > query.size:
                 return all_found, None
         return all_found, cursor
@@ -241,12 +243,14 @@ class Tasks:
         phase = transfer_phase(query.state) if query.state is not None else None
         if phase is None:
             return []
-        uuids = [one.request_uuid for one in await self._transfers.in_phase(phase, most=PAGE)]
+        uuids = [
+            transfer.request_uuid for transfer in await self._transfers.in_phase(phase, most=PAGE)
+        ]
         if not uuids:
             return []
         plain = listing.filters(replace(query, state=None), legacy=caller.legacy)
         page = await self._rows(api, query, [*plain, ["uuid", "in", uuids]], PAGE)
-        rows = [one for one in page if is_after(query.after, one)]
+        rows = [request for request in page if is_after(query.after, request)]
         return await self._in_state(api, caller, rows, query.state)
 
     async def _in_state(

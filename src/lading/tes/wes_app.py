@@ -192,8 +192,8 @@ def read_form(raw: bytes, content_type: str) -> tuple[dict[str, str], dict[str, 
         pairs = _short_form(raw)
     elif kind == http_head.FORM_MEDIA:
         pairs = [
-            (one.name, one.filename, raw[one.start : one.end])
-            for one in form_parts(raw, parameters.get("boundary", ""))
+            (file.name, file.filename, raw[file.start : file.end])
+            for file in form_parts(raw, parameters.get("boundary", ""))
         ]
     else:
         raise Malformed(f"Content-Type: must be {http_head.FORM_MEDIA}")

@@ -31,12 +31,12 @@ Acting = Callable[[], AbstractAsyncContextManager[ApiClient]]
 class UsableCredential:
     """A credential with its secret, and the scope that fits the URL."""
 
-    found: FoundCredential
+    matched: FoundCredential
     external_id: str
     secret: str
 
     def __repr__(self) -> str:
-        return f"UsableCredential({self.found.record['uuid']})"
+        return f"UsableCredential({self.matched.record['uuid']})"
 
 
 class CredentialBook:
@@ -58,18 +58,20 @@ class CredentialBook:
         """The credential of a URL; None if the user has none for it. Raises Unavailable."""
         if self._records is None:
             self._records = await self._trusted()
-        found = find_credential(self._records, location, now=format_time(self._clock()))
-        if found is None:
+        credential = find_credential(self._records, location, now=format_time(self._clock()))
+        if credential is None:
             return None
-        uuid = str(found.record["uuid"])
+        uuid = str(credential.record["uuid"])
         if uuid not in self._secrets:
             answer = await self._root.action("credentials", uuid, "secret", method="GET")
             if not isinstance(answer, dict):
                 raise Unavailable("the API answered a secret in an unknown form")
             self._secrets[uuid] = answer
-        told = self._secrets[uuid]
+        secret = self._secrets[uuid]
         return UsableCredential(
-            found=found, external_id=str(told["external_id"]), secret=str(told["secret"])
+            matched=credential,
+            external_id=str(secret["external_id"]),
+            secret=str(secret["secret"]),
         )
 
     async def _trusted(self) -> list[Record]:
@@ -77,7 +79,7 @@ class CredentialBook:
         admins = await self._root.list(
             "users", filters=[["is_admin", "=", True]], select=["uuid"], limit=_MOST
         )
-        trusted = [self._user, *(str(one["uuid"]) for one in admins)]
+        trusted = [self._user, *(str(admin["uuid"]) for admin in admins)]
         # The server sorts out the others: somebody may share thousands.
         filters = [["modified_by_user_uuid", "in", trusted]]
         async with self._acting() as api:

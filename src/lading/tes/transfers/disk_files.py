@@ -48,7 +48,7 @@ class FileSource:
         self.name = f"file://{root.prefix}/{path}"
 
     @asynccontextmanager
-    async def open(self, start: int, known: ObjectFacts | None) -> AsyncGenerator[OpenObject]:
+    async def open(self, start: int, previous: ObjectFacts | None) -> AsyncGenerator[OpenObject]:
         """Read the file; see ObjectSource."""
         try:
             descriptor = await asyncio.to_thread(self._open)
@@ -56,7 +56,7 @@ class FileSource:
             raise failure(self.name, error) from error
         try:
             facts = _facts(os.fstat(descriptor))
-            begin = start if known is not None and known.validator == facts.validator else 0
+            begin = start if previous is not None and previous.validator == facts.validator else 0
             yield OpenObject(facts=facts, start=begin, pieces=self._pieces(descriptor, begin))
         finally:
             os.close(descriptor)
@@ -86,16 +86,16 @@ async def list_directory(root: FileRoot, path: str) -> SourceListing:
     try:
         tree = await asyncio.to_thread(ConfinedTree.open, root.directory)
         try:
-            found = await in_thread(
+            walked = await in_thread(
                 lambda stop, own: _walk(own[0], path, name, stop), tree.descriptor
             )
         finally:
             tree.close()
     except OSError as error:
         raise failure(name, error) from error
-    files, directories, validator = found
+    files, directories, validator = walked
     sources: dict[str, ObjectSource] = {
-        one: FileSource(root, f"{path}/{one}".strip("/")) for one in files
+        name: FileSource(root, f"{path}/{name}".strip("/")) for name in files
     }
     return SourceListing(files=sources, directories=directories, validator=validator)
 
@@ -110,13 +110,13 @@ def _walk(
         for folder, entry in tree.walk(max_depth=_MAX_DEPTH, stop=stop):
             below = f"{folder}/{entry.name}" if folder else entry.name
             filetree.check_path(below)
-            found = entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(found.st_mode):
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
                 directories.append(below)
                 facts.append(below)
-            elif stat.S_ISREG(found.st_mode):
+            elif stat.S_ISREG(status.st_mode):
                 files.append(below)
-                facts.append(f"{below}\0{_validator(found)}")
+                facts.append(f"{below}\0{_validator(status)}")
             if len(facts) > MAX_FILES:
                 raise TooLarge(f"{name}: has more than {MAX_FILES} files and directories")
     text = "\n".join(sorted(facts)).encode("utf-8", "surrogateescape")
@@ -141,13 +141,14 @@ def failure(name: str, error: OSError) -> LadingError:
     return Invalid(f"{name}: {error.strerror or error}")
 
 
-def _facts(found: os.stat_result) -> ObjectFacts:
-    validator = _validator(found)
-    return ObjectFacts(size=found.st_size, validator=validator, etag=validator)
+def _facts(status: os.stat_result) -> ObjectFacts:
+    validator = _validator(status)
+    return ObjectFacts(size=status.st_size, validator=validator, etag=validator)
 
 
-def _validator(found: os.stat_result) -> str:
-    return f"{found.st_dev}.{found.st_ino}.{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}"
+def _validator(status: os.stat_result) -> str:
+    times = f"{status.st_mtime_ns}.{status.st_ctime_ns}"
+    return f"{status.st_dev}.{status.st_ino}.{status.st_size}.{times}"
 
 
 class DiskTarget:
@@ -200,22 +201,22 @@ def make_directories(root: FileRoot, path: str) -> int:
     May block. Raises OSError.
     """
     with ConfinedTree.open(root.directory) as top:
-        here = os.dup(top.descriptor)
+        directory = os.dup(top.descriptor)
     try:
-        for name in [one for one in path.split("/") if one]:
+        for name in [element for element in path.split("/") if element]:
             made = False
             with suppress(FileExistsError):
-                os.mkdir(name, _DIRECTORY_MODE, dir_fd=here)
+                os.mkdir(name, _DIRECTORY_MODE, dir_fd=directory)
                 made = True
-            below = open_directory(name, here)
+            below = open_directory(name, directory)
             if made:
-                _give(below.descriptor, here)
-            os.close(here)
-            here = below.descriptor
+                _give(below.descriptor, directory)
+            os.close(directory)
+            directory = below.descriptor
     except BaseException:
-        os.close(here)
+        os.close(directory)
         raise
-    return here
+    return directory
 
 
 def _give(descriptor: int, folder: int) -> None:

@@ -55,19 +55,19 @@ class DrsSource:
     too.
     """
 
-    def __init__(self, found: DrsObject, source: ObjectSource, name: str) -> None:
-        self._found = found
+    def __init__(self, drs_object: DrsObject, source: ObjectSource, name: str) -> None:
+        self._drs_object = drs_object
         self._source = source
         self.name = name
 
     @asynccontextmanager
-    async def open(self, start: int, known: ObjectFacts | None) -> AsyncGenerator[OpenObject]:
+    async def open(self, start: int, previous: ObjectFacts | None) -> AsyncGenerator[OpenObject]:
         """Receive the object; see ObjectSource."""
-        async with self._source.open(start, known) as opened:
-            sums = {**dict(opened.facts.checksums), **dict(self._found.checksums)}
+        async with self._source.open(start, previous) as opened:
+            sums = {**dict(opened.facts.checksums), **dict(self._drs_object.checksums)}
             facts = replace(
                 opened.facts,
                 checksums=tuple(sums.items()),
-                validator=validator_of(self._found) or opened.facts.validator,
+                validator=validator_of(self._drs_object) or opened.facts.validator,
             )
             yield OpenObject(facts=facts, start=opened.start, pieces=opened.pieces)

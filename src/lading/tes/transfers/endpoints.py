@@ -34,10 +34,10 @@ class ObjectSource(Protocol):
         """Its address in messages, without secrets."""
 
     def open(
-        self, start: int, known: ObjectFacts | None
+        self, start: int, previous: ObjectFacts | None
     ) -> AbstractAsyncContextManager[OpenObject]:
-        """Receive the object from the byte `start` on, or from its beginning where the server does
-        not offer parts, or the object is no longer the `known` one.
+        """Receive the object from the byte `start` on. It begins at byte 0 where the server offers
+        no parts, and where the object has changed since `previous`.
 
         Raises PassingFault for faults that may pass, else the error that ends the transfer.
         """

@@ -186,8 +186,8 @@ class ObjectFetch:
                 f"{self._source.name}: has more than {self._rules.most} bytes, which is the most "
                 "that TES.MaxObjectSize allows"
             )
-        for one in received.hashes.values():
-            one.update(piece)
+        for hash in received.hashes.values():
+            hash.update(piece)
         view = memoryview(piece)
         while len(received.buffer) + len(view) >= MAX_BLOCK:
             room = MAX_BLOCK - len(received.buffer)
@@ -214,12 +214,12 @@ class ObjectFetch:
             if received.size > size:
                 self._received = None
             raise PassingFault(f"{received.size} of {size} bytes came")
-        for name, wanted in received.facts.checksums:
+        for name, announced in received.facts.checksums:
             found = received.hashes[name].hexdigest()
-            if found != wanted:
+            if found != announced:
                 # Nobody knows which part is wrong.
                 self._received = None
-                raise PassingFault(f"the {name} checksum is {found}, not {wanted} as announced")
+                raise PassingFault(f"the {name} checksum is {found}, not {announced} as announced")
         content, file = b"", None
         if not received.segments and received.size <= SMALL:
             content = bytes(received.buffer)

@@ -62,14 +62,14 @@ class FtpSession:
         code = reply[:3]
         if code[0] in good:
             return reply
-        said = f"{self._host}: the FTP server answered {code}"
+        answer = f"{self._host}: the FTP server answered {code}"
         if code.startswith("4"):
-            raise PassingFault(said)
+            raise PassingFault(answer)
         if code in ("530", "532"):
-            raise Forbidden(f"{said}: not logged in")
+            raise Forbidden(f"{answer}: not logged in")
         if code == "550":
-            raise NotFound(f"{said}: there is no such file, or it may not be used")
-        raise Invalid(said)
+            raise NotFound(f"{answer}: there is no such file, or it may not be used")
+        raise Invalid(answer)
 
     async def _reply(self) -> str:
         """The code and the text of the last line of a reply."""
@@ -136,11 +136,11 @@ class FtpSource:
         self.name = shown(url)
 
     @asynccontextmanager
-    async def open(self, start: int, known: ObjectFacts | None) -> AsyncGenerator[OpenObject]:
+    async def open(self, start: int, previous: ObjectFacts | None) -> AsyncGenerator[OpenObject]:
         """Receive the file; see ObjectSource."""
         async with open_session(self._network, self._location) as session:
             facts = await self._facts(session)
-            is_same = bool(facts.etag) and known is not None and known.etag == facts.etag
+            is_same = bool(facts.etag) and previous is not None and previous.etag == facts.etag
             begin = start if is_same else 0
             data = await session.open_data()
             try:
@@ -218,7 +218,7 @@ class FtpTarget:
 
 async def _make_directories(session: FtpSession, folder: str) -> None:
     made = ""
-    for name in [one for one in folder.split("/") if one]:
+    for name in [element for element in folder.split("/") if element]:
         made = f"{made}/{name}"
         # It is there already, or the file cannot be stored.
         with suppress(NotFound, Invalid):

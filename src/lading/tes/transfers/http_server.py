@@ -33,19 +33,19 @@ class HttpSource:
         self.name = shown(url)
 
     @asynccontextmanager
-    async def open(self, start: int, known: ObjectFacts | None) -> AsyncGenerator[OpenObject]:
+    async def open(self, start: int, previous: ObjectFacts | None) -> AsyncGenerator[OpenObject]:
         """Receive the file; see ObjectSource."""
-        headers = {**self._headers, **range_headers(start, known)}
+        headers = {**self._headers, **range_headers(start, previous)}
         async with self._http.exchange("GET", self._location, headers) as answer:
             yield await opened_object(answer, start, self._location.host)
 
 
-def range_headers(start: int, known: ObjectFacts | None) -> dict[str, str]:
-    """Headers that ask for the rest of an object from a byte on, if it is still the known one."""
+def range_headers(start: int, previous: ObjectFacts | None) -> dict[str, str]:
+    """Headers that ask for an object from a byte on, unless it has changed since `previous`."""
     # Without a strong tag nothing says whether the rest belongs to the beginning.
-    if not start or known is None or not known.etag:
+    if not start or previous is None or not previous.etag:
         return {}
-    return {"range": f"bytes={start}-", "if-range": known.etag}
+    return {"range": f"bytes={start}-", "if-range": previous.etag}
 
 
 async def opened_object(

@@ -35,15 +35,15 @@ class InputStore:
         """The portable data hash of an object that is stored; None if it is not. Lets the user read
         it.
         """
-        found = await self.api.list(
+        collections = await self.api.list(
             "collections",
             filters=[["owner_uuid", "=", self.system_user], ["name", "=", _NAME + key]],
             select=["uuid", "portable_data_hash", "trash_at"],
             limit=1,
         )
-        if not found:
+        if not collections:
             return None
-        record = found[0]
+        record = collections[0]
         now = format_time(self.clock())
         if (record["trash_at"] or "9") < later(now, self.lifetime / 2):
             changes = {"trash_at": later(now, self.lifetime)}

@@ -50,88 +50,93 @@ class InputFetcher:
         """The mounts of all inputs of a task that come from URLs, by their paths. Raises
         TransferFailed for the first input that cannot be fetched.
         """
-        inputs = [one for one in objects(transfer.task, "inputs") if is_fetched(one)]
+        inputs = [declared for declared in objects(transfer.task, "inputs") if is_fetched(declared)]
         mounts: JsonObject = {}
-        for number, one in enumerate(inputs, 1):
-            told = f"fetching input {number} of {len(inputs)}: {shown(string(one, 'url'))}"
-            note(told)
-            path = string(one, "path").rstrip("/")
-            mounts[path] = as_copy(await self._mount(one, told, note))
+        for number, declared in enumerate(inputs, 1):
+            step = f"fetching input {number} of {len(inputs)}: {shown(string(declared, 'url'))}"
+            note(step)
+            path = string(declared, "path").rstrip("/")
+            mounts[path] = as_copy(await self._mount(declared, step, note))
         return mounts
 
-    async def _mount(self, one: JsonObject, told: str, note: Note) -> JsonObject:
+    async def _mount(self, declared: JsonObject, step: str, note: Note) -> JsonObject:
         def advance(done: int, size: int | None) -> None:
             total = f" of {size_text(size)}" if size is not None else ""
-            note(f"{told}: {size_text(done)}{total}")
+            note(f"{step}: {size_text(done)}{total}")
 
-        url = string(one, "url")
+        url = string(declared, "url")
         try:
-            found = await self._find(url, is_directory=one["type"] == DIRECTORY)
-            if isinstance(found.content, SourceListing):
-                path, hash = "", await self._directory(found.content, url, found.place, advance)
+            source = await self._find(url, is_directory=declared["type"] == DIRECTORY)
+            if isinstance(source.content, SourceListing):
+                path, hash = (
+                    "",
+                    await self._directory(source.content, url, source.namespace, advance),
+                )
             else:
-                path, hash = found.name, await self._file(found.content, url, found, advance)
+                path, hash = source.name, await self._file(source.content, url, source, advance)
         except LadingError as error:
             at = "" if shown(url) in error.message else f"{shown(url)}: "
-            raise TransferFailed(f"input {string(one, 'path')}: {at}{error.message}") from error
+            raise TransferFailed(
+                f"input {string(declared, 'path')}: {at}{error.message}"
+            ) from error
         return {"kind": "collection", "portable_data_hash": hash, "path": path}
 
     async def _find(self, url: str, *, is_directory: bool) -> FoundSource:
         return await self.servers.find_source(url, is_directory=is_directory)
 
     async def _file(
-        self, source: ObjectSource, url: str, found: FoundSource, advance: _Advance
+        self, source: ObjectSource, url: str, found_source: FoundSource, advance: _Advance
     ) -> str:
-        known = ""
-        place = self.user if found.is_personal else found.place
+        stored = ""
+        namespace = self.user if found_source.is_personal else found_source.namespace
 
         async def is_known(facts: ObjectFacts) -> bool:
-            nonlocal known
+            nonlocal stored
             if facts.validator:
-                key = object_key(url, facts.validator, namespace=place)
-                known = await self.store.find(key, self.user) or ""
-            return bool(known)
+                key = object_key(url, facts.validator, namespace=namespace)
+                stored = await self.store.find(key, self.user) or ""
+            return bool(stored)
 
         fetch = ObjectFetch(source, self.blocks, self.rules, note=advance)
         fetched = await fetch.run_unless(is_known)
         if fetched is None:
-            return known
+            return stored
         validator = fetched.facts.validator or f"content {fetched.sha256}"
-        key = object_key(url, validator, namespace=place)
+        key = object_key(url, validator, namespace=namespace)
         async with CollectionWriter(self.blocks) as writer:
-            await _add(writer, found.name, fetched)
+            await _add(writer, found_source.name, fetched)
             return await self.store.save(key, shown(url), writer, self.user)
 
     async def _directory(
-        self, listing: SourceListing, url: str, place: str, advance: _Advance
+        self, listing: SourceListing, url: str, namespace: str, advance: _Advance
     ) -> str:
         if not listing.files and not listing.directories:
             raise NotFound(f"{shown(url)}: there is nothing below it")
-        key = object_key(url, listing.validator, namespace=place)
-        if (known := await self.store.find(key, self.user)) is not None:
-            return known
+        key = object_key(url, listing.validator, namespace=namespace)
+        if (stored := await self.store.find(key, self.user)) is not None:
+            return stored
         total = 0
         async with CollectionWriter(self.blocks) as writer:
             for path in listing.directories:
                 writer.add_directory(path)
             names = sorted(listing.files)
             for start in range(0, len(names), _TOGETHER):
-                part = names[start : start + _TOGETHER]
-                several = await self._objects([listing.files[one] for one in part])
-                for name, one in zip(part, several, strict=True):
-                    await _add(writer, name, one)
-                    total += one.size
+                chunk = names[start : start + _TOGETHER]
+                several = await self._objects([listing.files[name] for name in chunk])
+                for name, fetched in zip(chunk, several, strict=True):
+                    await _add(writer, name, fetched)
+                    total += fetched.size
                 advance(total, None)
             return await self.store.save(key, shown(url), writer, self.user)
 
     async def _objects(self, sources: list[ObjectSource]) -> list[FetchedObject]:
-        found: dict[int, FetchedObject] = {}
+        objects_by_number: dict[int, FetchedObject] = {}
 
         async def receive(number: int, source: ObjectSource) -> None:
-            found[number] = await ObjectFetch(source, self.blocks, self.rules).run()
+            objects_by_number[number] = await ObjectFetch(source, self.blocks, self.rules).run()
 
-        await together(*(receive(number, one) for number, one in enumerate(sources)))
-        return [found[number] for number in range(len(sources))]
+        await together(*(receive(number, source) for number, source in enumerate(sources)))
+        return [objects_by_number[number] for number in range(len(sources))]
 
 
 async def _add(writer: CollectionWriter, name: str, fetched: FetchedObject) -> None:

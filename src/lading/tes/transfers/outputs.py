@@ -45,32 +45,35 @@ class OutputSender:
         cannot be delivered.
         """
         try:
-            found = find_outputs(transfer.task, tree)
+            outputs = find_outputs(transfer.task, tree)
         except TooLarge as error:
             raise TransferFailed(error.message) from error
-        for url in found.directories:
+        for url in outputs.directories:
             await self._make_directory(url)
-        done = {one.url for one in await self.journal.deliveries(transfer.request_uuid)}
-        wanted = [one for one in found.files if one.url]
-        left = [one for one in wanted if one.url not in done]
+        done = {delivery.url for delivery in await self.journal.deliveries(transfer.request_uuid)}
+        files = [file for file in outputs.files if file.url]
+        left = [file for file in files if file.url not in done]
         for start in range(0, len(left), _TOGETHER):
-            part = left[start : start + _TOGETHER]
-            number = len(wanted) - len(left) + start + 1
-            note(f"delivering output {number} of {len(wanted)}: {shown(part[0].url)}")
-            await together(*(self._deliver(transfer, tree, one) for one in part))
+            chunk = left[start : start + _TOGETHER]
+            number = len(files) - len(left) + start + 1
+            note(f"delivering output {number} of {len(files)}: {shown(chunk[0].url)}")
+            await together(*(self._deliver(transfer, tree, output) for output in chunk))
 
-    async def _deliver(self, transfer: TaskTransfer, tree: FileTree, one: OutputFile) -> None:
-        stored = filetree.get(tree, one.stored)
+    async def _deliver(self, transfer: TaskTransfer, tree: FileTree, output: OutputFile) -> None:
+        stored = filetree.get(tree, output.stored)
         assert isinstance(stored, File)
-        key = f"{transfer.request_uuid} {one.url}"
+        key = f"{transfer.request_uuid} {output.url}"
         file = OutgoingFile(blocks=self.blocks, file=stored, key=key)
         try:
-            target = await self.servers.find_target(one.url)
+            target = await self.servers.find_target(output.url)
             checksum = await self.rules.repeat(lambda: target.send(file))
         except LadingError as error:
-            raise TransferFailed(f"output {one.path}: {shown(one.url)}: {error.message}") from error
+            raise TransferFailed(
+                f"output {output.path}: {shown(output.url)}: {error.message}"
+            ) from error
         await self.journal.note_delivery(
-            transfer.request_uuid, DeliveredFile(url=one.url, size=one.size, checksum=checksum)
+            transfer.request_uuid,
+            DeliveredFile(url=output.url, size=output.size, checksum=checksum),
         )
 
     async def _make_directory(self, url: str) -> None:

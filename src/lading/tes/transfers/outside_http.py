@@ -134,17 +134,21 @@ class OutsideHttp:
                     raise PassingFault(f"{location.host}: {error.message}") from error
                 except Malformed as error:
                     raise Invalid(f"{location.host}: {error.message}") from error
-                found = {name.lower(): value for name, value in answer.head.fields}
+                answer_headers = {name.lower(): value for name, value in answer.head.fields}
                 status = answer.head.status
-                if not is_redirected or status not in _REDIRECTS or not found.get("location"):
+                if (
+                    not is_redirected
+                    or status not in _REDIRECTS
+                    or not answer_headers.get("location")
+                ):
                     pieces = _pieces(answer.pieces, location.host)
-                    yield OutsideAnswer(status=status, headers=found, pieces=pieces)
+                    yield OutsideAnswer(status=status, headers=answer_headers, pieces=pieces)
                     return
             if method not in ("GET", "HEAD") and status not in (307, 308):
                 raise Invalid(f"{location.host}: redirects {method} with {status}")
-            target = _redirected(location, found["location"])
+            target = _redirected(location, answer_headers["location"])
             if (target.host, target.port) != (location.host, location.port):
-                fields = {name: one for name, one in fields.items() if name.lower() in _COMMON}
+                fields = {name: value for name, value in fields.items() if name.lower() in _COMMON}
             location = target
         raise Invalid(f"{location.host}: redirects more than {_MOST_REDIRECTS} times")
 
@@ -164,14 +168,14 @@ class OutsideHttp:
 def _redirected(location: Location, target: str) -> Location:
     base = f"{location.scheme}://{host_header(location)}{location.path}"
     try:
-        found = parse_location(urljoin(base, target))
+        redirected = parse_location(urljoin(base, target))
     except (Malformed, ValueError):
         raise Invalid(f"{location.host}: redirects to an address that cannot be read") from None
-    if found.scheme not in (LocationScheme.HTTP, LocationScheme.HTTPS):
+    if redirected.scheme not in (LocationScheme.HTTP, LocationScheme.HTTPS):
         raise Forbidden(f"{location.host}: redirects to another protocol than HTTP")
-    if location.scheme is LocationScheme.HTTPS and found.scheme is LocationScheme.HTTP:
+    if location.scheme is LocationScheme.HTTPS and redirected.scheme is LocationScheme.HTTP:
         raise Forbidden(f"{location.host}: redirects from https to http")
-    return replace(found, user="", password="")
+    return replace(redirected, user="", password="")
 
 
 async def _pieces(pieces: AsyncIterator[bytes], host: str) -> AsyncGenerator[bytes]:
@@ -187,11 +191,11 @@ async def check_status(answer: OutsideAnswer, host: str, *good: int) -> None:
     """Raise the error of a status that is none of `good`."""
     if answer.status in good:
         return
-    text = f"{host}: answered {answer.status}"
+    fault = f"{host}: answered {answer.status}"
     if answer.status in _PASSING:
-        raise PassingFault(text, retry_after(answer.headers))
+        raise PassingFault(fault, retry_after(answer.headers))
     if answer.status in (401, 403):
-        raise Forbidden(f"{text}: credentials are missing, or do not allow this")
+        raise Forbidden(f"{fault}: credentials are missing, or do not allow this")
     if answer.status in (404, 410):
-        raise NotFound(f"{text}: there is no such object")
-    raise Invalid(text)
+        raise NotFound(f"{fault}: there is no such object")
+    raise Invalid(fault)

@@ -69,20 +69,20 @@ class S3Bucket:
     def __init__(
         self,
         http: OutsideHttp,
-        place: BucketPlace,
+        bucket_place: BucketPlace,
         key: AccessKey | None,
         *,
         clock: Callable[[], datetime],
     ) -> None:
         self._http = http
-        self._place = place
+        self._bucket_place = bucket_place
         self._key = key
         self._clock = clock
 
     @property
     def place(self) -> str:
         """The server of the bucket."""
-        return self._place.endpoint or f"s3.{self._place.region}"
+        return self._bucket_place.endpoint or f"s3.{self._bucket_place.region}"
 
     @asynccontextmanager
     async def exchange(
@@ -95,7 +95,7 @@ class S3Bucket:
     ) -> AsyncGenerator[OutsideAnswer]:
         """One request on an object, or with "" on the bucket, to the region that has it."""
         for is_last in (False, True):
-            location = self._place.locate(key, query)
+            location = self._bucket_place.locate(key, query)
             fields = self._signed(method, key, query, headers or {}, body)
             send = _BytesSender(body) if len(body) > _ONE_PIECE else None
             async with self._http.exchange(
@@ -107,26 +107,26 @@ class S3Bucket:
                 is_redirected=False,
             ) as answer:
                 region = answer.headers.get("x-amz-bucket-region", "")
-                elsewhere = answer.status in (301, 307, 400) and region != self._place.region
+                elsewhere = answer.status in (301, 307, 400) and region != self._bucket_place.region
                 if is_last or not is_region(region) or not elsewhere:
                     yield answer
                     return
-            self._place = replace(self._place, region=region)
+            self._bucket_place = replace(self._bucket_place, region=region)
 
     def _signed(
         self, method: str, key: str, query: _Query, headers: Mapping[str, str], body: bytes
     ) -> dict[str, str]:
-        given = {**headers, **({"content-length": str(len(body))} if body else {})}
+        signed_headers = {**headers, **({"content-length": str(len(body))} if body else {})}
         if method in ("PUT", "POST") and not body:
-            given["content-length"] = "0"
+            signed_headers["content-length"] = "0"
         if self._key is None:
-            return given
+            return signed_headers
         return sign(
             method,
-            self._place.locate(key, query),
-            given,
+            self._bucket_place.locate(key, query),
+            signed_headers,
             key=self._key,
-            region=self._place.region,
+            region=self._bucket_place.region,
             moment=self._clock().strftime("%Y%m%dT%H%M%SZ"),
             # The MD5 in the headers, which are signed, covers the body.
             payload=UNSIGNED if body else _EMPTY_HASH,
@@ -138,7 +138,7 @@ class S3Bucket:
             return
         code = element((await answer.read()).decode(errors="replace"), "Code")[:60]
         try:
-            await check_status(answer, f"bucket {self._place.bucket}", *good)
+            await check_status(answer, f"bucket {self._bucket_place.bucket}", *good)
         except LadingError as error:
             if not code or not code.isalnum():
                 raise
@@ -160,7 +160,7 @@ class S3Bucket:
             await self.check(answer, 200)
             raw = await answer.read(_MOST_XML)
         if len(raw) >= _MOST_XML:
-            raise Invalid(f"bucket {self._place.bucket}: an answer is too long")
+            raise Invalid(f"bucket {self._bucket_place.bucket}: an answer is too long")
         return raw.decode(errors="surrogateescape")
 
     async def list_objects(self, prefix: str, rules: TransferRules) -> SourceListing:
@@ -177,16 +177,20 @@ class S3Bucket:
             try:
                 page = read_page(text)
             except Malformed as error:
-                raise Invalid(f"bucket {self._place.bucket}: {error.message}") from error
-            for one in page.objects:
-                path = one.key[len(start) :]
-                digest.update(f"{path}\0{one.etag}\0{one.size}\n".encode(errors="surrogateescape"))
+                raise Invalid(f"bucket {self._bucket_place.bucket}: {error.message}") from error
+            for listed in page.objects:
+                path = listed.key[len(start) :]
+                digest.update(
+                    f"{path}\0{listed.etag}\0{listed.size}\n".encode(errors="surrogateescape")
+                )
                 if path.endswith("/"):
                     directories.append(self._path(path.rstrip("/")))
                 elif path:
-                    files[self._path(path)] = S3Source(self, one.key, listed=one)
+                    files[self._path(path)] = S3Source(self, listed.key, listed=listed)
             if len(files) + len(directories) > MAX_FILES:
-                raise TooLarge(f"s3://{self._place.bucket}/{start}: more than {MAX_FILES} objects")
+                raise TooLarge(
+                    f"s3://{self._bucket_place.bucket}/{start}: more than {MAX_FILES} objects"
+                )
             token = page.next_token
             if not token:
                 break
@@ -198,14 +202,14 @@ class S3Bucket:
         try:
             filetree.check_path(path)
         except (Invalid, Malformed) as error:
-            text = f"bucket {self._place.bucket}: a key is no path: {error.message}"
+            text = f"bucket {self._bucket_place.bucket}: a key is no path: {error.message}"
             raise Invalid(text) from None
         return path
 
     @property
     def bucket(self) -> str:
         """The name of the bucket."""
-        return self._place.bucket
+        return self._bucket_place.bucket
 
 
 class S3Source:
@@ -218,9 +222,9 @@ class S3Source:
         self.name = f"s3://{bucket.bucket}/{key}"
 
     @asynccontextmanager
-    async def open(self, start: int, known: ObjectFacts | None) -> AsyncGenerator[OpenObject]:
+    async def open(self, start: int, previous: ObjectFacts | None) -> AsyncGenerator[OpenObject]:
         """Receive the object; see ObjectSource."""
-        headers = range_headers(start, known)
+        headers = range_headers(start, previous)
         if self._listed is not None and self._listed.etag:
             headers["if-match"] = self._listed.etag
         async with self._bucket.exchange("GET", self._key, headers=headers) as answer:
@@ -273,10 +277,10 @@ class S3Target:
         try:
             etags: list[str] = []
             async with aclosing(_parts(file, size)) as parts:
-                async for part in parts:
-                    note(part)
+                async for data in parts:
+                    note(data)
                     query = [("partNumber", str(len(etags) + 1)), ("uploadId", upload)]
-                    etags.append(await self._put(part, query))
+                    etags.append(await self._put(data, query))
             body = render_parts(etags)
             text = await self._bucket.xml("POST", self._key, [("uploadId", upload)], body=body)
             # The service may find a fault after it has begun to answer with 200.

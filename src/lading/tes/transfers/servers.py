@@ -30,14 +30,14 @@ from lading.tes.transfers.s3_bucket import S3Bucket, S3Source, S3Target, access_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSource:
-    """An object, or the objects of a directory; `name` is that of the file, `place` the server of a
-    bucket. `is_personal`: the server was told who asks, by a credential of the user, so that others
+    """An object, or the objects of a directory. `name`: the name of the file; `namespace`: the
+    server of a bucket. `is_personal`: a credential told the server who asks, so that another user
     may see another object at the same URL.
     """
 
     content: ObjectSource | SourceListing
     name: str = "file"
-    place: str = ""
+    namespace: str = ""
     is_personal: bool = False
 
 
@@ -74,9 +74,9 @@ class Servers:
                 bucket = await self._bucket(location)
                 if not is_directory:
                     key = S3Source(bucket, location.path)
-                    return FoundSource(content=key, name=name, place=bucket.place)
+                    return FoundSource(content=key, name=name, namespace=bucket.place)
                 listing = await bucket.list_objects(location.path, self.rules)
-                return FoundSource(content=listing, place=bucket.place)
+                return FoundSource(content=listing, namespace=bucket.place)
             case LocationScheme.FILE:
                 root, path = find_root(self.roots, location.path.rstrip("/"), self.names)
                 # The type that clients name is often wrong here, and the true one can be seen.
@@ -110,27 +110,31 @@ class Servers:
 
     async def _headers(self, location: Location) -> dict[str, str]:
         """The header with the user's credential for an HTTP server."""
-        found = await self.credentials.find(location)
-        if found is None:
+        credential = await self.credentials.find(location)
+        if credential is None:
             return {}
-        if found.found.record["credential_class"] == BEARER:
-            return {"authorization": f"Bearer {found.secret}"}
-        return basic_credentials(replace(location, user=found.external_id, password=found.secret))
+        if credential.matched.record["credential_class"] == BEARER:
+            return {"authorization": f"Bearer {credential.secret}"}
+        return basic_credentials(
+            replace(location, user=credential.external_id, password=credential.secret)
+        )
 
     async def _with_user(self, location: Location) -> Location:
         """The location of a server that knows users, with the user's credential for it."""
-        found = await self.credentials.find(location)
-        if found is None:
+        credential = await self.credentials.find(location)
+        if credential is None:
             return location
-        return replace(location, user=found.external_id, password=found.secret)
+        return replace(location, user=credential.external_id, password=credential.secret)
 
     async def _drs_source(self, location: Location, url: str) -> FoundSource:
         """An object of a DRS server, whose bytes are at another one."""
         asked = locate(location)
         headers = await self._headers(asked)
-        found = await self.rules.repeat(functools.partial(describe, self.http, location, headers))
-        bytes_at = parse_location(found.access.url)
-        name = _file_name(found.name or bytes_at.name)
+        drs_object = await self.rules.repeat(
+            functools.partial(describe, self.http, location, headers)
+        )
+        bytes_at = parse_location(drs_object.access.url)
+        name = _file_name(drs_object.name or bytes_at.name)
         source: ObjectSource
         is_personal = bool(headers)
         match bytes_at.scheme:
@@ -138,24 +142,24 @@ class Servers:
                 source = S3Source(await self._bucket(bytes_at), bytes_at.path)
             case LocationScheme.FTP:
                 place = await self._with_user(bytes_at)
-                source = FtpSource(self.http.network, place, found.access.url)
+                source = FtpSource(self.http.network, place, drs_object.access.url)
                 is_personal |= place != bytes_at
             case _:
                 own = await self._headers(bytes_at)
-                given = {**own, **dict(found.access.headers)}
-                source = HttpSource(self.http, bytes_at, found.access.url, given)
+                sent = {**own, **dict(drs_object.access.headers)}
+                source = HttpSource(self.http, bytes_at, drs_object.access.url, sent)
                 is_personal |= bool(own)
-        content = DrsSource(found, source, shown(url))
+        content = DrsSource(drs_object, source, shown(url))
         return FoundSource(content=content, name=name, is_personal=is_personal)
 
     async def _bucket(self, location: Location) -> S3Bucket:
         """The bucket of a URL, with the user's credential for it."""
-        found = await self.credentials.find(location)
-        if found is None or found.found.scope.bucket is None:
+        credential = await self.credentials.find(location)
+        if credential is None or credential.matched.scope.bucket is None:
             place = BucketPlace(bucket=location.host, endpoint=self.endpoint, region=self.region)
             return S3Bucket(self.http, place, None, clock=self.clock)
-        key = access_key(found.external_id, found.secret)
-        return S3Bucket(self.http, found.found.scope.bucket, key, clock=self.clock)
+        key = access_key(credential.external_id, credential.secret)
+        return S3Bucket(self.http, credential.matched.scope.bucket, key, clock=self.clock)
 
     def make_directory(self, url: str) -> None:
         """Make the directory of a `file` URL; it may block. Raises Invalid, Forbidden."""

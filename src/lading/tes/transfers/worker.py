@@ -150,16 +150,18 @@ class TransferWorker:
 
     async def note_ends(self) -> None:
         """Begin the delivery of the tasks whose requests are Final."""
-        for one in await self._journal.ended(most=_MOST_ENDED):
-            await self._journal.move(one.request_uuid, [TransferPhase.RUNNING], phase_of_ended(one))
+        for ended_task in await self._journal.ended(most=_MOST_ENDED):
+            await self._journal.move(
+                ended_task.request_uuid, [TransferPhase.RUNNING], phase_of_ended(ended_task)
+            )
 
     async def _work(self, transfer: TaskTransfer) -> None:
         """Carry out one transfer, and store how it ended."""
         uuid = transfer.request_uuid
-        said = [transfer.note]
+        last_note = [transfer.note]
         try:
-            work = self._carry_out(transfer, lambda note: said.__setitem__(0, note))
-            await self._held(transfer, work, said)
+            work = self._carry_out(transfer, lambda note: last_note.__setitem__(0, note))
+            await self._held(transfer, work, last_note)
         except TransferFailed as error:
             event(_logger, "transfer failed", request=uuid, error=error.message)
             await self._end(uuid, TransferPhase.FAILED, error.message)
@@ -167,7 +169,7 @@ class TransferWorker:
             await self._postpone(transfer, error)
         except asyncio.CancelledError:
             # The server stops, or the task was cancelled: then it is in no phase of work any more.
-            await self._journal.move(uuid, [transfer.phase], transfer.phase, note=said[0])
+            await self._journal.move(uuid, [transfer.phase], transfer.phase, note=last_note[0])
             raise
         except Exception:  # the boundary of a transfer: a fault in it must not end the others
             _logger.exception("transfer failed request=%s", uuid)
@@ -189,13 +191,15 @@ class TransferWorker:
             held_until=self._later(_FAULT_PAUSE),
         )
 
-    async def _held(self, transfer: TaskTransfer, work: Awaitable[None], said: list[str]) -> None:
+    async def _held(
+        self, transfer: TaskTransfer, work: Awaitable[None], last_note: list[str]
+    ) -> None:
         """Do the work while the transfer is held and its task wanted."""
         doing = asyncio.ensure_future(work)
         try:
             while not doing.done():
                 await asyncio.wait((doing,), timeout=_RENEWAL)
-                if not doing.done() and not await self._is_wanted(transfer, said[0]):
+                if not doing.done() and not await self._is_wanted(transfer, last_note[0]):
                     event(_logger, "transfer is stopped", request=transfer.request_uuid)
                     return
             await doing
@@ -313,19 +317,22 @@ class TransferWorker:
     @asynccontextmanager
     async def _acting(self, user: str) -> AsyncGenerator[ApiClient]:
         """The API in the name of a user, by a token that is deleted at the end."""
-        made = await self._root.create(
+        token = await self._root.create(
             "api_client_authorizations",
             {"owner_uuid": user, "expires_at": self._later(_TOKEN_LIFE)},
         )
         try:
-            yield ApiClient(self._transport, f"v2/{made['uuid']}/{made['api_token']}")
+            yield ApiClient(self._transport, f"v2/{token['uuid']}/{token['api_token']}")
         finally:
             with contextlib.suppress(LadingError):
-                await self._root.delete("api_client_authorizations", made["uuid"])
+                await self._root.delete("api_client_authorizations", token["uuid"])
 
     async def _end(self, uuid: str, phase: TransferPhase, note: str) -> None:
         await self._journal.move(
-            uuid, [one for one in TransferPhase if one not in ENDED], phase, note=note
+            uuid,
+            [before for before in TransferPhase if before not in ENDED],
+            phase,
+            note=note,
         )
 
     def _now(self) -> str:
