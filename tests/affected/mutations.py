@@ -55,7 +55,7 @@ MUTATIONS: Final = (
         "tests/supervisor/engines", ("system/test_engines.py", "system/test_supervisor.py"),
     ),
     Mutation(
-        "webdav/locks.py", "if one.holder != holder:", "if False:",
+        "webdav/locks.py", "if lock.holder != holder:", "if False:",
         "tests/webdav", ("system/test_files.py",),
     ),
     Mutation(

@@ -151,7 +151,7 @@ class _Gateway:
                 "Forbidden: a file of a collection is no service worker"
                 " for the pages of this origin"
             )
-        found = find_credential(
+        credential = find_credential(
             # Before anything else is examined: a token may be in the address.
             method,
             address,
@@ -159,14 +159,14 @@ class _Gateway:
             query,
             scheme=str(scope.get("scheme", "https")),
         )
-        if found.onward:
-            go = {"Location": found.onward, "Set-Cookie": session_cookie(found.token)}
+        if credential.onward:
+            go = {"Location": credential.onward, "Set-Cookie": session_cookie(credential.token)}
             return DavResponse(status=303, headers={**go, "Referrer-Policy": "no-referrer"})
         handler = self._handlers.get(method)
         if handler is None:
             raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {METHODS}")
-        token = self._parts.collections.token(found.token)
-        await note_token(scope, found.token)
+        token = self._parts.collections.token(credential.token)
+        await note_token(scope, credential.token)
         if elements is not None:
             found_there = await projects.resolve(
                 self._parts.collections.api(token), elements, folder=address.folder

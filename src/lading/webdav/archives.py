@@ -106,7 +106,7 @@ class _Sink:
     def take(self) -> Iterator[bytes]:
         """The bytes written since the last call, in pieces."""
         pieces, self._pieces = self._pieces, []
-        return (bytes(one) if isinstance(one, bytearray) else one for one in pieces)
+        return (bytes(piece) if isinstance(piece, bytearray) else piece for piece in pieces)
 
 
 async def _zip(tree: FileTree, read: Read, modified: datetime | None) -> AsyncGenerator[bytes]:
@@ -126,17 +126,17 @@ async def _zip(tree: FileTree, read: Read, modified: datetime | None) -> AsyncGe
             with archive.open(member, "w") as target:
                 async for piece in _exactly(read(node)):
                     target.write(piece)
-                    for part in sink.take():
-                        yield part
-            for part in sink.take():
-                yield part
+                    for written in sink.take():
+                        yield written
+            for written in sink.take():
+                yield written
         # The central directory of 100,000 members takes half a second: not in the event loop.
         await asyncio.to_thread(archive.close)
     finally:
         # No central directory is made for an archive that is not read to its end.
         archive.fp = None
-    for part in sink.take():
-        yield part
+    for written in sink.take():
+        yield written
 
 
 def _member(name: str, mode: int, stamp: _Time) -> zipfile.ZipInfo:

@@ -36,13 +36,13 @@ def parse_ranges(header: str | None, size: int) -> tuple[Span, ...] | None:
     satisfiable.
     """
     unit, _, text = (header or "").partition("=")
-    parts = [part.strip() for part in text.split(",")]
+    parts = [piece.strip() for piece in text.split(",")]
     if unit.strip().lower() != "bytes" or len(parts) > MOST:
         return None
-    found: list[Span] = []
-    for part in parts:
+    spans: list[Span] = []
+    for piece in parts:
         # A single malformed range makes the header invalid.
-        match = _ONE.fullmatch(part)
+        match = _ONE.fullmatch(piece)
         if (
             match is None
             or match.groups() == ("", "")
@@ -51,8 +51,8 @@ def parse_ranges(header: str | None, size: int) -> tuple[Span, ...] | None:
             return None
         span = _span(match[1], match[2], size)
         if len(span) > 0:
-            found.append(span)
-    return _joined(found)
+            spans.append(span)
+    return _joined(spans)
 
 
 # "-N" is the last N bytes.
@@ -65,7 +65,7 @@ def _span(first: str, last: str, size: int) -> Span:
 
 def _joined(spans: list[Span]) -> tuple[Span, ...]:
     joined: list[Span] = []
-    for span in sorted(spans, key=lambda one: one.start):
+    for span in sorted(spans, key=lambda span: span.start):
         if joined and span.start <= joined[-1].end:
             joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
         else:

@@ -82,7 +82,7 @@ class CollectionCache:
         self._large = large
         self._anonymous = anonymous
         self._clock = clock
-        self._kept = LruMap[tuple[bytes, str], _Kept](limit)
+        self._collections = LruMap[tuple[bytes, str], _Kept](limit)
 
     def token(self, token: str) -> str:
         """The given token or the anonymous one. Raises Unauthenticated without either."""
@@ -131,7 +131,7 @@ class CollectionCache:
         """
         # Only large trees are worth keeping: small manifests are parsed at once.
         key = hashlib.sha256(token.encode()).digest()
-        kept = self._kept.get((key, like.pdh))
+        kept = self._collections.get((key, like.pdh))
         if kept is not None and kept.size > self._large:
             self._keep((key, pdh), tree, kept.size)
 
@@ -142,18 +142,18 @@ class CollectionCache:
         return found
 
     def _find(self, key: tuple[bytes, str]) -> FileTree | None:
-        kept = self._kept.get(key)
+        kept = self._collections.get(key)
         if kept is None or kept.until <= self._clock():
             return None
         return kept.tree
 
     def _keep(self, key: tuple[bytes, str], tree: FileTree, size: int) -> None:
-        self._kept.put(key, _Kept(tree, size, self._clock() + _LIFE), size)
+        self._collections.put(key, _Kept(tree, size, self._clock() + _LIFE), size)
 
-    async def _parse(self, text: str) -> FileTree:
-        if len(text) > self._large:
-            return await asyncio.to_thread(filetree.from_manifest, text)
-        return filetree.from_manifest(text)
+    async def _parse(self, manifest: str) -> FileTree:
+        if len(manifest) > self._large:
+            return await asyncio.to_thread(filetree.from_manifest, manifest)
+        return filetree.from_manifest(manifest)
 
 
 def tag_of(node: Node) -> str:

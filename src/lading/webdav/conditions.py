@@ -58,14 +58,14 @@ def judge_conditions(
 
 def range_holds(headers: Mapping[str, str], state: ResourceState) -> bool:
     """Whether If-Range permits a range of the present state."""
-    given = headers.get("if-range")
-    if given is None:
+    condition = headers.get("if-range")
+    if condition is None:
         return True
-    match = _TAG.fullmatch(given.strip())
+    match = _TAG.fullmatch(condition.strip())
     if match is not None:
         # If-Range requires a strong tag.
         return not match[1] and match[2] == state.tag
-    moment = _moment(given)
+    moment = _moment(condition)
     return (
         moment is not None
         and state.modified is not None
@@ -97,9 +97,9 @@ def _changed_since(header: str | None, state: ResourceState) -> bool | None:
     return state.modified.replace(microsecond=0) > moment
 
 
-def _moment(text: str) -> datetime | None:
+def _moment(http_date: str) -> datetime | None:
     try:
-        found = parsedate_to_datetime(text)
+        moment = parsedate_to_datetime(http_date)
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

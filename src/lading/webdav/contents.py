@@ -77,16 +77,16 @@ class Reading:
     async def read(self, file: File, span: Span) -> AsyncGenerator[bytes]:
         """The bytes of a range of a file, in pieces. Raises NotFound, Corrupt, Unavailable."""
         parts = _parts(file, span)
-        for number, part in enumerate(parts):
-            descriptor = await self._open(part.locator)
+        for number, segment in enumerate(parts):
+            descriptor = await self._open(segment.locator)
             # The next block is fetched while this one is sent.
             if number + 1 < len(parts):
                 self._start(parts[number + 1].locator)
-            at, end = part.offset, part.offset + part.length
+            at, end = segment.offset, segment.offset + segment.length
             while at < end:
                 piece = await self._read(descriptor, min(self._piece, end - at), at)
                 if not piece:
-                    raise Corrupt(f"{part.locator[:32]}: the file reaches beyond this block")
+                    raise Corrupt(f"{segment.locator[:32]}: the file reaches beyond this block")
                 yield piece
                 at += len(piece)
 
@@ -123,11 +123,11 @@ async def _discard(task: asyncio.Task[int]) -> None:
 
 
 def _parts(file: File, span: Span) -> Sequence[Segment]:
-    found, at = [], 0
+    segments, at = [], 0
     for segment in file.segments:
         start, end = max(span.start, at), min(span.end, at + segment.length)
         # Files without data refer to the empty block.
         if start < end and not segment.locator.startswith(EMPTY_HASH):
-            found.append(Segment(segment.locator, segment.offset + start - at, end - start))
+            segments.append(Segment(segment.locator, segment.offset + start - at, end - start))
         at += segment.length
-    return found
+    return segments

@@ -88,11 +88,11 @@ def _cookie(header: str) -> str:
     return _base64_text(values[-1]) if values else ""
 
 
-def _base64_text(text: str) -> str:
+def _base64_text(encoded: str) -> str:
     try:
         return base64.b64decode(
             # Browsers and clients write either alphabet.
-            text.strip().replace("-", "+").replace("_", "/"),
+            encoded.strip().replace("-", "+").replace("_", "/"),
             validate=True,
         ).decode()
     except (binascii.Error, UnicodeDecodeError):

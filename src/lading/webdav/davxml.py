@@ -81,7 +81,7 @@ class _Element:
     @property
     def children(self) -> list[_Element]:
         """The elements in it, without the text between them."""
-        return [one for one in self.parts if isinstance(one, _Element)]
+        return [content for content in self.parts if isinstance(content, _Element)]
 
 
 def read_question(body: bytes) -> Question:
@@ -94,7 +94,7 @@ def read_question(body: bytes) -> Question:
             if child.name == _DAV + kind.value:
                 return Question(
                     kind,
-                    tuple(_pair(one.name) for one in child.children)
+                    tuple(_pair(prop.name) for prop in child.children)
                     if kind is PropfindKind.SOME
                     else (),
                 )
@@ -107,13 +107,13 @@ def read_update(body: bytes) -> tuple[Change, ...]:
     if root.name != f"{_DAV}propertyupdate":
         raise Malformed("request body: expected a DAV: propertyupdate")
     return tuple(
-        (_named(*_pair(one.name)), "".join(_xml(one)) if change.name == f"{_DAV}set" else None)
+        (_named(*_pair(named.name)), "".join(_xml(named)) if change.name == f"{_DAV}set" else None)
         for change in root.children
         # Other elements are ignored (RFC 4918, 17).
         if change.name in (f"{_DAV}set", f"{_DAV}remove")
         for prop in change.children
         if prop.name == f"{_DAV}prop"
-        for one in prop.children
+        for named in prop.children
     )
 
 
@@ -139,7 +139,8 @@ def read_lock(body: bytes) -> tuple[str, bool]:
 def _owner(element: _Element) -> str:
     """The content of an owner element, as its client has it; a long one as text, cut."""
     xml = "".join(
-        escape(part) if isinstance(part, str) else "".join(_xml(part)) for part in element.parts
+        escape(content) if isinstance(content, str) else "".join(_xml(content))
+        for content in element.parts
     )
     if len(xml) <= _MOST_OWNER:
         return xml
@@ -177,12 +178,12 @@ def is_protected(name: str) -> bool:
 
 
 def update_answer(href: str, names: Iterable[str], *, status: str = "") -> str:
-    """Body of the 207 response to a PROPPATCH: all properties are changed, or none. With a
-    `status`, or with one that is protected, none is.
+    """Body of the 207 response to a PROPPATCH: all properties are changed, or none. None is changed
+    with a `status` or with a protected property.
     """
     each = [*dict.fromkeys(names)]
-    protected = each if status else [one for one in each if is_protected(one)]
-    others = [one for one in each if one not in protected]
+    protected = each if status else [name for name in each if is_protected(name)]
+    others = [name for name in each if name not in protected]
     shown = ""
     if protected:
         shown += _propstat("".join(map(_empty, map(_split, protected))), status or "403 Forbidden")
@@ -202,21 +203,21 @@ def lock_answer(lock: Lock, href: str) -> str:
 
 
 def _response(resource: Resource, question: Question) -> str:
-    known = _properties(resource)
+    properties = _properties(resource)
     names: Sequence[tuple[str, str]] = question.names
     if question.kind is not PropfindKind.SOME:
-        names = (*(("DAV:", name) for name in known), *map(_split, resource.dead))
-    live = [name for space, name in names if space == "DAV:" and name in known]
+        names = (*(("DAV:", name) for name in properties), *map(_split, resource.dead))
+    live = [name for space, name in names if space == "DAV:" and name in properties]
     dead = [name for name in names if _named(*name) in resource.dead]
     if question.kind is PropfindKind.NAMES:
-        found = "".join([*(_live(name, "") for name in live), *map(_empty, dead)])
+        live_xml = "".join([*(_live(name, "") for name in live), *map(_empty, dead)])
     else:
-        found = "".join(_live(name, known[name]) for name in live)
-        found += "".join(resource.dead[_named(*name)] for name in dead)
+        live_xml = "".join(_live(name, properties[name]) for name in live)
+        live_xml += "".join(resource.dead[_named(*name)] for name in dead)
     # Properties that do not exist here are answered with 404 in the same response.
     present = {*(("DAV:", name) for name in live), *dead}
     lacking = "".join(_empty(name) for name in names if name not in present)
-    parts = _propstat(found, "200 OK") if found or not lacking else ""
+    parts = _propstat(live_xml, "200 OK") if live_xml or not lacking else ""
     parts += _propstat(lacking, "404 Not Found") if lacking else ""
     return f"<D:response><D:href>{escape(resource.href)}</D:href>{parts}</D:response>\n"
 
@@ -226,20 +227,20 @@ def _live(name: str, value: str) -> str:
 
 
 def _properties(resource: Resource) -> dict[str, str]:
-    found = {
+    properties = {
         "displayname": escape(_printable(resource.name)),
         "resourcetype": "" if isinstance(resource.node, File) else "<D:collection/>",
         "supportedlock": _LOCK_ENTRIES,
-        "lockdiscovery": "".join(_active(one, resource.href) for one in resource.locks),
+        "lockdiscovery": "".join(_active(lock, resource.href) for lock in resource.locks),
     }
     if resource.modified is not None:
-        found["getlastmodified"] = http_date(resource.modified)
-        found["creationdate"] = resource.modified.strftime("%Y-%m-%dT%H:%M:%SZ")
+        properties["getlastmodified"] = http_date(resource.modified)
+        properties["creationdate"] = resource.modified.strftime("%Y-%m-%dT%H:%M:%SZ")
     if isinstance(resource.node, File):
-        found["getcontentlength"] = str(resource.node.size)
-        found["getcontenttype"] = escape(type_of(resource.name))
-        found["getetag"] = escape(f'"{resource.tag}"')
-    return found
+        properties["getcontentlength"] = str(resource.node.size)
+        properties["getcontenttype"] = escape(type_of(resource.name))
+        properties["getetag"] = escape(f'"{resource.tag}"')
+    return properties
 
 
 def _active(lock: Lock, href: str) -> str:
@@ -272,9 +273,12 @@ def _empty(name: tuple[str, str]) -> str:
     )
 
 
-def _printable(text: str) -> str:
+def _printable(string: str) -> str:
     """The text without characters that XML does not allow."""
-    return "".join(one if one >= " " and one not in "\ufffe\uffff" else "\ufffd" for one in text)
+    return "".join(
+        character if character >= " " and character not in "\ufffe\uffff" else "\ufffd"
+        for character in string
+    )
 
 
 def _pair(name: str) -> tuple[str, str]:
@@ -292,15 +296,15 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _texts(element: _Element) -> Iterator[str]:
-    for part in element.parts:
-        if isinstance(part, str):
-            yield part
+    for content in element.parts:
+        if isinstance(content, str):
+            yield content
         else:
-            yield from _texts(part)
+            yield from _texts(content)
 
 
 def _xml(element: _Element) -> Iterator[str]:
-    """An element as XML that needs no declaration around it: each names its own namespace."""
+    """An element as XML. Each element declares its own namespace."""
     space, local = _pair(element.name)
     opened = f'V:{local} xmlns:V="{_quoted(space)}"' if space else f'{local} xmlns=""'
     for number, (name, value) in enumerate(sorted(element.attributes.items())):
@@ -315,16 +319,16 @@ def _xml(element: _Element) -> Iterator[str]:
         yield f"<{opened}/>"
         return
     yield f"<{opened}>"
-    for part in element.parts:
-        if isinstance(part, str):
-            yield escape(part)
+    for content in element.parts:
+        if isinstance(content, str):
+            yield escape(content)
         else:
-            yield from _xml(part)
+            yield from _xml(content)
     yield f"</{'V:' if space else ''}{local}>"
 
 
-def _quoted(text: str) -> str:
-    return escape(text, {chr(34): "&quot;", "\n": "&#10;", "\t": "&#9;", "\r": "&#13;"})
+def _quoted(value: str) -> str:
+    return escape(value, {chr(34): "&quot;", "\n": "&#10;", "\t": "&#9;", "\r": "&#13;"})
 
 
 def _parse(body: bytes) -> _Element:
@@ -345,7 +349,7 @@ def _parse(body: bytes) -> _Element:
     parser = expat.ParserCreate("utf-8", " ")
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda _: stack.pop()
-    parser.CharacterDataHandler = lambda text: stack[-1].parts.append(text)
+    parser.CharacterDataHandler = lambda characters: stack[-1].parts.append(characters)
     # Without a document type there are no entities, and no expansion of them.
     parser.StartDoctypeDeclHandler = refuse
     try:

@@ -47,13 +47,13 @@ class Transfer:
 
 def edit_put(tree: FileTree, path: str) -> Edit:
     """Put the uploaded file at `path`."""
-    found = filetree.find(tree, path)
-    if isinstance(found, FileTree):
+    present = filetree.find(tree, path)
+    if isinstance(present, FileTree):
         raise MethodNotAllowed(f"/{path}: is a directory; a file cannot be put in its place")
     # PUT creates missing parents.
     _check_parents(tree, path, missing=True)
     return Edit(
-        {f"/{path}": f"{Origin.SUPPLIED}/{UPLOADED}"}, REPLACED if found is not None else CREATED
+        {f"/{path}": f"{Origin.SUPPLIED}/{UPLOADED}"}, REPLACED if present is not None else CREATED
     )
 
 
@@ -101,8 +101,8 @@ def edit_receive(tree: FileTree, move: Transfer, *, node: Node, origin: str) -> 
         raise Forbidden(
             "Forbidden: /: a collection itself is not replaced; name a file or directory in it"
         )
-    found = filetree.find(tree, move.target)
-    if found is not None and not move.overwrite:
+    present = filetree.find(tree, move.target)
+    if present is not None and not move.overwrite:
         raise _refused(412, f"{target}: is there already, and 'Overwrite: F' was sent")
     _check_parents(tree, move.target, missing=False)
     empty = move.shallow and isinstance(node, FileTree)
@@ -110,7 +110,7 @@ def edit_receive(tree: FileTree, move: Transfer, *, node: Node, origin: str) -> 
     source = (
         ids.EMPTY_PDH if empty or origin == ids.EMPTY_PDH else f"{origin}/{move.source}".rstrip("/")
     )
-    return Edit({target: source}, REPLACED if found is not None else CREATED)
+    return Edit({target: source}, REPLACED if present is not None else CREATED)
 
 
 def parent_of(path: str) -> str:

@@ -93,9 +93,9 @@ def parse_address(raw: str) -> FileAddress:
         raise Malformed(f"the path has {len(raw)} characters; at most {_MAX} are taken")
     name, parts = _split(raw)
     collection = _collection(_decode(name))
-    rest = raw.split("/")[1:]
+    segments = raw.split("/")[1:]
     # The address up to the collection, unchanged: links of pages are built from it.
-    root = rest[: len(rest) - len(parts)]
+    root = segments[: len(segments) - len(parts)]
     token: str | None = None
     if parts and parts[0].startswith("t="):
         token, taken = _token(parts)
@@ -104,10 +104,10 @@ def parse_address(raw: str) -> FileAddress:
     if parts and parts[0] == "_":
         root, parts = [*root, "_"], parts[1:]
     folder = not parts or parts[-1] == ""
-    elements = [_decode(part) for part in parts if part]
+    elements = [_decode(segment) for segment in parts if segment]
     path = "/".join(elements)
     fault = manifest.fault_of(path) if path else ""
-    if fault or any("/" in one for one in elements):
+    if fault or any("/" in element for element in elements):
         raise Malformed(
             f"{path[:80]!r}: no path of a file: {fault or 'a name cannot contain a slash'}"
         )
@@ -116,10 +116,10 @@ def parse_address(raw: str) -> FileAddress:
     )
 
 
-def parse_destination(text: str, *, host: str) -> FileAddress:
+def parse_destination(header: str, *, host: str) -> FileAddress:
     """The address in a Destination header: a path, or a URL of this `host`. Raises Malformed."""
     try:
-        url = urlsplit(text.strip())
+        url = urlsplit(header.strip())
     except ValueError:
         url = urlsplit("")
     if not url.path or (url.netloc and url.netloc.lower() != host.lower()):
@@ -143,13 +143,13 @@ def _split(raw: str) -> tuple[str, list[str]]:
     raise NotFound("Path not found: expected /c=<uuid or hash>/<path>")
 
 
-def _collection(text: str) -> str:
-    if ids.is_uuid(text) and ids.infix_of(text) == ids.Infix.COLLECTION:
-        return text
-    match = _HASH.fullmatch(text)
+def _collection(name: str) -> str:
+    if ids.is_uuid(name) and ids.infix_of(name) == ids.Infix.COLLECTION:
+        return name
+    match = _HASH.fullmatch(name)
     if match is None:
         raise NotFound(
-            f"Path not found: {text[:60]!r} is neither the uuid"
+            f"Path not found: {name[:60]!r} is neither the uuid"
             " nor the content hash of a collection"
         )
     return f"{match[1]}+{match[2]}"
@@ -163,9 +163,9 @@ def _token(parts: list[str]) -> tuple[str, int]:
     return _decode(parts[0][2:]), 1
 
 
-def _decode(part: str) -> str:
+def _decode(segment: str) -> str:
     try:
-        return unquote_to_bytes(part).decode()
+        return unquote_to_bytes(segment).decode()
     except UnicodeDecodeError:
         raise Malformed("the path is not UTF-8") from None
 

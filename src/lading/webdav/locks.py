@@ -87,13 +87,13 @@ class Locks:
         locks.
         """
         self._expire()
-        for one in (
+        for lock in (
             *self.covering(collection, path),
             *(self._below(collection, path) if deep else ()),
         ):
             # The first one is enough to refuse.
-            if not (shared and one.shared):
-                raise _locked(one)
+            if not (shared and lock.shared):
+                raise _locked(lock)
         if len(self._locks) >= self._most:
             raise Unavailable(f"there are {self._most} locks; try again later")
         lock = Lock(
@@ -111,22 +111,22 @@ class Locks:
         return lock
 
     def refresh(self, collection: str, path: str, *, tokens: set[str], seconds: float) -> Lock:
-        """Extend the lock on a path whose token is among these. Raises 412 without one."""
-        for one in self.covering(collection, path):
-            if one.token in tokens:
-                self._locks[one.token] = replace(
-                    one, seconds=seconds, until=self._clock() + seconds
+        """Extend the lock on a path whose token is in `tokens`. Raises 412 if there is none."""
+        for lock in self.covering(collection, path):
+            if lock.token in tokens:
+                self._locks[lock.token] = replace(
+                    lock, seconds=seconds, until=self._clock() + seconds
                 )
-                return self._locks[one.token]
+                return self._locks[lock.token]
         raise from_status(412, f"/{path}: no such lock; it may have ended")
 
     def release(self, collection: str, path: str, token: str, *, holder: str) -> None:
         """Release a lock. Raises Conflict when no such lock covers the path, 403 for another
         holder's lock.
         """
-        for one in self.covering(collection, path):
-            if one.token == token:
-                if one.holder != holder:
+        for lock in self.covering(collection, path):
+            if lock.token == token:
+                if lock.holder != holder:
                     raise from_status(403, f"/{path}: the lock is another user's")
                 del self._locks[token]
                 return
@@ -134,17 +134,17 @@ class Locks:
 
     def forget(self, collection: str, path: str) -> None:
         """Remove the locks on a deleted path."""
-        for one in (*self._below(collection, path), *self._at(collection, path)):
-            self._locks.pop(one.token, None)
+        for lock in (*self._below(collection, path), *self._at(collection, path)):
+            self._locks.pop(lock.token, None)
 
     def covering(self, collection: str, path: str) -> list[Lock]:
         """The locks that cover a path: its own, and deep ones above it."""
         self._expire()
         return [
-            one
-            for one in self._locks.values()
-            if one.collection == collection
-            and (one.path == path or (one.deep and _inside(path, one.path)))
+            lock
+            for lock in self._locks.values()
+            if lock.collection == collection
+            and (lock.path == path or (lock.deep and _inside(path, lock.path)))
         ]
 
     def check(
@@ -162,35 +162,37 @@ class Locks:
         `below`: the write includes everything below the path; `member`: it adds or removes the path
         in its directory.
         """
-        found = self.covering(collection, path)
+        covering = self.covering(collection, path)
         if below:
-            found += self._below(collection, path)
+            covering += self._below(collection, path)
         if member and path:
-            found += self._at(collection, path.rpartition("/")[0])
+            covering += self._at(collection, path.rpartition("/")[0])
         # The token alone is not enough: the lock must belong to the same holder.
-        own = [one for one in found if one.token in tokens and one.holder == holder]
-        shared = {one.path for one in own if one.shared}
-        for one in found:
-            if one not in own and not (one.shared and one.path in shared):
-                raise _locked(one)
+        own = [lock for lock in covering if lock.token in tokens and lock.holder == holder]
+        shared = {lock.path for lock in own if lock.shared}
+        for lock in covering:
+            if lock not in own and not (lock.shared and lock.path in shared):
+                raise _locked(lock)
 
     def _at(self, collection: str, path: str) -> list[Lock]:
         self._expire()
         return [
-            one for one in self._locks.values() if (one.collection, one.path) == (collection, path)
+            lock
+            for lock in self._locks.values()
+            if (lock.collection, lock.path) == (collection, path)
         ]
 
     def _below(self, collection: str, path: str) -> list[Lock]:
         return [
-            one
-            for one in self._locks.values()
-            if one.collection == collection and _inside(one.path, path)
+            lock
+            for lock in self._locks.values()
+            if lock.collection == collection and _inside(lock.path, path)
         ]
 
     # Ended locks are removed when locks are examined; there is no timer.
     def _expire(self) -> None:
         now = self._clock()
-        for token in [one.token for one in self._locks.values() if one.until <= now]:
+        for token in [lock.token for lock in self._locks.values() if lock.until <= now]:
             del self._locks[token]
 
 
@@ -210,7 +212,7 @@ def read_conditions(header: str) -> list[tuple[str, list[LockCondition]]]:
 
     Raises Malformed.
     """
-    found: list[tuple[str, list[LockCondition]]] = []
+    conditions: list[tuple[str, list[LockCondition]]] = []
     about, inside, negated, at = "", False, False, 0
     header = header.rstrip()
     while at < len(header):
@@ -221,24 +223,24 @@ def read_conditions(header: str) -> list[tuple[str, list[LockCondition]]]:
         uri, opens, closes, tag, no = match.groups()
         if opens:
             # An address before a list applies to the lists after it.
-            found.append((about, []))
+            conditions.append((about, []))
         inside = bool(opens) or (inside and not closes)
         if inside and (uri is not None or tag):
             tag = (tag or "").removeprefix("W/").strip('"')
-            found[-1][1].append(LockCondition(uri or "", tag, negated))
+            conditions[-1][1].append(LockCondition(uri or "", tag, negated))
         elif uri is not None:
             about = uri
         negated = bool(no)
-    return found
+    return conditions
 
 
 def tokens_of(header: str) -> set[str]:
     """The lock tokens in an If header. Raises Malformed."""
     return {
-        one.token
+        term.token
         for _, terms in read_conditions(header)
-        for one in terms
-        if one.token and not one.negated
+        for term in terms
+        if term.token and not term.negated
     }
 
 

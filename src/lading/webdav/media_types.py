@@ -77,7 +77,10 @@ def disposition(way: str, name: str) -> str:
     """A Content-Disposition header with an arbitrary file name, encoded."""
     # The plain form for old clients; the encoded form is RFC 6266.
     plain = "".join(
-        one if one.isascii() and one.isprintable() and one not in '"\\%;' else "_" for one in name
+        character
+        if character.isascii() and character.isprintable() and character not in '"\\%;'
+        else "_"
+        for character in name
     )
     exact = "" if plain == name else f"; filename*=UTF-8''{quote(name, safe='')}"
     return f'{way}; filename="{plain}"{exact}'

@@ -48,8 +48,8 @@ class ProjectDirectory:
 
 
 def parse(raw: str) -> list[str] | None:
-    """The elements of a raw path to such a directory, or to a file below one; None for other paths.
-    Raises Malformed.
+    """The elements of a raw path to a directory above collections, or to a file below it; None for
+    all other paths. Raises Malformed.
     """
     parts = raw.strip("/").split("/") if raw.strip("/") else []
     is_above = (
@@ -62,7 +62,7 @@ def parse(raw: str) -> list[str] | None:
     if len(parts) > _DEEPEST:
         raise Malformed(f"the path has {len(parts)} elements; at most {_DEEPEST} are taken")
     try:
-        elements = [unquote_to_bytes(part).decode() for part in parts]
+        elements = [unquote_to_bytes(segment).decode() for segment in parts]
     except UnicodeDecodeError:
         raise Malformed("the path is not UTF-8") from None
     if not all(map(_is_name, elements)):
@@ -70,8 +70,8 @@ def parse(raw: str) -> list[str] | None:
     return elements
 
 
-def _is_project(text: str) -> bool:
-    return ids.is_uuid(text) and ids.infix_of(text) == Infix.GROUP
+def _is_project(name: str) -> bool:
+    return ids.is_uuid(name) and ids.infix_of(name) == Infix.GROUP
 
 
 def _is_name(name: str) -> bool:
@@ -84,9 +84,9 @@ async def resolve(
     """The directory at a path, or the address in the collection that the path leads to. Raises
     NotFound.
     """
-    root = "".join(f"/{quote(one)}" for one in elements)
+    root = "".join(f"/{quote(element)}" for element in elements)
     if len(elements) < 2:
-        # The names are no secret, but those who may not come in get no answer.
+        # The names are no secret, but a caller without a valid token gets no answer.
         await api.request("GET", "users/current", params={"select": ["uuid"]})
         if not elements:
             return ProjectDirectory("", "/", (BY_ID, USERS))
@@ -110,7 +110,7 @@ async def resolve(
             collection=collection,
             path="/".join(elements[number:]),
             folder=folder,
-            root="".join(f"/{quote(one)}" for one in elements[:number]),
+            root="".join(f"/{quote(element)}" for element in elements[:number]),
         )
     return ProjectDirectory(root, elements[-1], await _contents(api, owner))
 

@@ -61,7 +61,7 @@ _JSON: Final = "json"
 _PAGE: Final = "html"
 _FORMATS: Final = {
     "application/json": _JSON,
-    **{media_types: str(one) for one, media_types in ARCHIVE_MEDIA.items()},
+    **{media_type: str(archive) for archive, media_type in ARCHIVE_MEDIA.items()},
 }
 # Browsers may keep a file, but must ask whether it is still the same.
 _FRESH: Final = {"Cache-Control": "private, no-cache"}
@@ -69,7 +69,7 @@ _FRESH: Final = {"Cache-Control": "private, no-cache"}
 
 def entries(tree: FileTree) -> list[tuple[str, Node]]:
     """Directories first, then files, each by name."""
-    return sorted(tree.entries.items(), key=lambda one: (isinstance(one[1], File), one[0]))
+    return sorted(tree.entries.items(), key=lambda entry: (isinstance(entry[1], File), entry[0]))
 
 
 def document(collection: CachedCollection, address: FileAddress, tree: FileTree) -> JSON:
@@ -89,7 +89,7 @@ def document(collection: CachedCollection, address: FileAddress, tree: FileTree)
 
 def page(collection: CachedCollection, address: FileAddress, tree: FileTree) -> Iterator[str]:
     """The HTML listing, in pieces."""
-    found = entries(tree)
+    listed = entries(tree)
     title = escape(f"{collection.name}/{address.path}".rstrip("/"))
     yield (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -97,10 +97,10 @@ def page(collection: CachedCollection, address: FileAddress, tree: FileTree) -> 
         f"<title>{title}</title><style>{_STYLE}</style></head><body>\n"
         f"<h1>{_trail(collection, address)}</h1>\n"
     )
-    yield f"<p>{_summary(found)}{_downloads(address) if found else ''}</p>\n"
+    yield f"<p>{_summary(listed)}{_downloads(address) if listed else ''}</p>\n"
     yield "<table>\n<tr><th>Name</th><th>Size</th></tr>\n"
-    for start in range(0, len(found), _BATCH):
-        yield "".join(_row(address, name, node) for name, node in found[start : start + _BATCH])
+    for start in range(0, len(listed), _BATCH):
+        yield "".join(_row(address, name, node) for name, node in listed[start : start + _BATCH])
     changed = f", last changed {http_date(collection.modified)}" if collection.modified else ""
     content = f"{escape(collection.uuid)}, content {escape(collection.pdh)}"
     yield f"</table>\n<footer><p>{content}{changed}</p></footer>\n"
@@ -124,10 +124,10 @@ def _trail(collection: CachedCollection, address: FileAddress) -> str:
     return " / ".join(parts)
 
 
-def _summary(found: list[tuple[str, Node]]) -> str:
-    files = [node for _, node in found if isinstance(node, File)]
-    folders = len(found) - len(files)
-    if not found:
+def _summary(listed: list[tuple[str, Node]]) -> str:
+    files = [node for _, node in listed if isinstance(node, File)]
+    folders = len(listed) - len(files)
+    if not listed:
         return "Nothing is in this directory."
     return (
         f"{_count(folders, 'directory', 'directories')}, {_count(len(files), 'file', 'files')} of "
@@ -135,13 +135,13 @@ def _summary(found: list[tuple[str, Node]]) -> str:
     )
 
 
-def _count(number: int, one: str, more: str) -> str:
-    return f"{number} {one if number == 1 else more}"
+def _count(number: int, singular: str, more: str) -> str:
+    return f"{number} {singular if number == 1 else more}"
 
 
 def _downloads(address: FileAddress) -> str:
     here = escape(address.url(address.path, folder=True))
-    links = (f'<a href="{here}?format={one}" download>{one}</a>' for one in Format)
+    links = (f'<a href="{here}?format={archive}" download>{archive}</a>' for archive in Format)
     return f". All of it as {' or '.join(links)}."
 
 
@@ -192,11 +192,11 @@ async def _file(
             return DavResponse(status=304, headers=headers)
         case ConditionResult.REFUSED:
             raise from_status(412, f"{name}: does not meet the conditions of the request")
-    wanted = byte_ranges.parse_ranges(request.headers.get("range"), file.size)
+    spans = byte_ranges.parse_ranges(request.headers.get("range"), file.size)
     # A range of a HEAD is ignored (RFC 9110, 14.2).
     if request.method == "HEAD" or not conditions.range_holds(request.headers, state):
-        wanted = None
-    if wanted == ():
+        spans = None
+    if spans == ():
         headers = {
             "Content-Range": f"bytes */{file.size}",
             "Content-Type": "text/plain; charset=utf-8",
@@ -204,23 +204,23 @@ async def _file(
         return DavResponse(
             status=416, headers=headers, body=f"Range: the file has {file.size} bytes\n".encode()
         )
-    return await _content(parts, request, file, wanted, headers)
+    return await _content(parts, request, file, spans, headers)
 
 
 async def _content(
     parts: DavServices,
     request: DavRequest,
     file: File,
-    wanted: tuple[Span, ...] | None,
+    spans: tuple[Span, ...] | None,
     headers: dict[str, str],
 ) -> DavResponse:
-    if wanted is not None and len(wanted) > 1:
-        return await _several(parts, request, file, wanted, headers)
-    span = wanted[0] if wanted else Span(0, file.size)
+    if spans is not None and len(spans) > 1:
+        return await _several(parts, request, file, spans, headers)
+    span = spans[0] if spans else Span(0, file.size)
     headers["Content-Length"] = str(len(span))
-    if wanted:
+    if spans:
         headers["Content-Range"] = span.header(file.size)
-    status = 206 if wanted else 200
+    status = 206 if spans else 200
     if request.method == "HEAD" or not len(span):
         return DavResponse(status=status, headers=headers)
     # `begin`: an error of the first block becomes the status of the response.
@@ -233,7 +233,7 @@ async def _several(
     parts: DavServices,
     request: DavRequest,
     file: File,
-    wanted: tuple[Span, ...],
+    spans: tuple[Span, ...],
     headers: dict[str, str],
 ) -> DavResponse:
     # Unguessable, so that no file can contain it.
@@ -241,12 +241,12 @@ async def _several(
     heads = [
         f"\r\n--{boundary}\r\nContent-Type: {headers['Content-Type']}\r\n"
         f"Content-Range: {span.header(file.size)}\r\n\r\n".encode()
-        for span in wanted
+        for span in spans
     ]
     end = f"\r\n--{boundary}--\r\n".encode()
 
     async def stream() -> AsyncGenerator[bytes]:
-        for head, span in zip(heads, wanted, strict=True):
+        for head, span in zip(heads, spans, strict=True):
             yield head
             async with aclosing(_bytes(parts, request, file, span)) as pieces:
                 async for piece in pieces:
@@ -254,7 +254,7 @@ async def _several(
         yield end
 
     # Known before the first byte is sent.
-    length = sum(map(len, heads)) + sum(map(len, wanted)) + len(end)
+    length = sum(map(len, heads)) + sum(map(len, spans)) + len(end)
     headers |= {
         "Content-Type": f"multipart/byteranges; boundary={boundary}",
         "Content-Length": str(length),
@@ -300,15 +300,15 @@ async def _directory(
 
 def _form(request: DavRequest) -> str:
     """The requested form of a directory. Raises Malformed."""
-    wanted = request.parameter("format")
-    if wanted:
-        if wanted not in (*Format, _JSON, _PAGE):
-            raise Malformed(f"format: must be zip, tar, json or html, not {wanted[:40]!r}")
-        return wanted
+    form = request.parameter("format")
+    if form:
+        if form not in (*Format, _JSON, _PAGE):
+            raise Malformed(f"format: must be zip, tar, json or html, not {form[:40]!r}")
+        return form
     # `accept` as a parameter is for links.
     accepted = request.parameter("accept") or request.headers.get("accept", "")
-    for one in accepted.split(","):
-        kind = one.partition(";")[0].strip().lower()
+    for accepted_type in accepted.split(","):
+        kind = accepted_type.partition(";")[0].strip().lower()
         if kind in ("text/html", "*/*"):
             return _PAGE
         if kind in _FORMATS:

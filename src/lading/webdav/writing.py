@@ -107,21 +107,21 @@ class DavWriter:
 
     async def delete(self, request: DavRequest) -> DavResponse:
         """Delete a file or directory."""
-        place = _Place(request.address.collection, request.address.path)
+        target = _Place(request.address.collection, request.address.path)
 
         def plan(collection: CachedCollection) -> Edit:
             self._check_conditions(request, collection)
-            self._check_locks(request, place, below=True)
-            return edit_delete(collection.tree, place.path)
+            self._check_locks(request, target, below=True)
+            return edit_delete(collection.tree, target.path)
 
         edit = await self._change(
             request,
             request.address,
             plan,
-            dead=lambda held: dead_properties.without(held, place.path),
+            dead=lambda dead: dead_properties.without(dead, target.path),
         )
         # The locks of deleted paths would never be released.
-        self._parts.locks.forget(place.collection, place.path)
+        self._parts.locks.forget(target.collection, target.path)
         return DavResponse(status=edit.status)
 
     async def make_directory(self, request: DavRequest) -> DavResponse:
@@ -200,7 +200,7 @@ class DavWriter:
         return DavResponse(status=204)
 
     async def patch_properties(self, request: DavRequest) -> DavResponse:
-        """PROPPATCH: all changes, or none where one is of a property of the server."""
+        """PROPPATCH: all changes; no change when one is of a property of the server."""
         changes = davxml.read_update(await read_small(request))
         address = request.address
         href, names = address.url(address.path), [name for name, _ in changes]
@@ -208,12 +208,12 @@ class DavWriter:
         filetree.get(collection.tree, address.path)
         status = "" if collection.editable else "403 Forbidden"
         if not status and not any(map(davxml.is_protected, names)):
-            place = _Place(address.collection, address.path)
+            target = _Place(address.collection, address.path)
 
             def plan(now: CachedCollection) -> Edit:
                 filetree.get(now.tree, address.path)
                 self._check_conditions(request, now)
-                self._check_locks(request, place, member=False)
+                self._check_locks(request, target, member=False)
                 return Edit({}, REPLACED)
 
             try:
@@ -221,7 +221,7 @@ class DavWriter:
                     request,
                     address,
                     plan,
-                    dead=lambda held: dead_properties.patched(held, address.path, changes),
+                    dead=lambda dead: dead_properties.patched(dead, address.path, changes),
                 )
             except Full:
                 status = "507 Insufficient Storage"
@@ -248,9 +248,9 @@ class DavWriter:
                 self._check_transfer(request, collection, places, away=away)
                 return edit_transfer(collection.tree, move)
 
-            def follow(held: DeadProperties) -> DeadProperties:
+            def follow(dead: DeadProperties) -> DeadProperties:
                 after = dead_properties.received(
-                    held, held, move.source, move.target, shallow=move.shallow
+                    dead, dead, move.source, move.target, shallow=move.shallow
                 )
                 return dead_properties.without(after, move.source) if away else after
 
@@ -284,8 +284,8 @@ class DavWriter:
             request,
             target,
             lambda now: edit_receive(now.tree, move, node=node, origin=collection.pdh),
-            dead=lambda held: dead_properties.received(
-                held,
+            dead=lambda dead: dead_properties.received(
+                dead,
                 dead_properties.read(collection.properties),
                 move.source,
                 move.target,
@@ -297,7 +297,7 @@ class DavWriter:
                 request,
                 request.address,
                 lambda now: _take_away(now, move.source, node),
-                dead=lambda held: dead_properties.without(held, move.source),
+                dead=lambda dead: dead_properties.without(dead, move.source),
             )
         return edit
 
@@ -369,13 +369,13 @@ class DavWriter:
         path = request.address.path
         node = filetree.find(collection.tree, path)
         # A directory has no tag; the content of the collection stands for it.
-        there = (
+        state = (
             ResourceState(tag_of(node) or collection.pdh, collection.modified)
             if node is not None
             else ResourceState()
         )
         if (
-            conditions.judge_conditions(request.headers, there, reads=False)
+            conditions.judge_conditions(request.headers, state, reads=False)
             is not ConditionResult.GO_ON
         ):
             raise from_status(412, f"/{path}: does not meet the conditions of the request")
@@ -399,7 +399,9 @@ class DavWriter:
             address = file_request.parse_destination(about, host=request.headers.get("host", ""))
         # A condition holds if one of its lists does, and a list if all its terms do (RFC 4918,
         # 10.4).
-        held = {one.token for one in self._parts.locks.covering(address.collection, address.path)}
+        tokens = {
+            lock.token for lock in self._parts.locks.covering(address.collection, address.path)
+        }
         node = (
             filetree.find(collection.tree, address.path)
             if address.collection == request.address.collection
@@ -407,18 +409,19 @@ class DavWriter:
         )
         tag = tag_of(node) if node is not None else ""
         return all(
-            (one.token in held if one.token else bool(tag) and one.tag == tag) is not one.negated
-            for one in terms
+            (term.token in tokens if term.token else bool(tag) and term.tag == tag)
+            is not term.negated
+            for term in terms
         )
 
     def _check_locks(
-        self, request: DavRequest, place: _Place, *, below: bool = False, member: bool = True
+        self, request: DavRequest, target: _Place, *, below: bool = False, member: bool = True
     ) -> None:
         """Check the locks; with `member` the write may add or remove a name in the directory."""
         tokens = locks.tokens_of(request.headers.get("if", ""))
         self._parts.locks.check(
-            place.collection,
-            place.path,
+            target.collection,
+            target.path,
             tokens=tokens,
             holder=request.holder,
             below=below,
