@@ -206,7 +206,7 @@ async def test_nothing_happens_while_the_processes_are_unknown(
 ) -> None:
     running = server.add()
     server.hold(running, ContainerState.RUNNING)
-    fleet = FakeFleet(processes={running: SupervisorProcess("w1")}, known=False)
+    fleet = FakeFleet(processes={running: SupervisorProcess("w1")}, is_known=False)
     task = asyncio.create_task(run(client, fleet, QUICK, events=server.events()))
     await server.wait_for(lambda: bool(server.calls))
     for _ in range(20):
@@ -235,7 +235,7 @@ async def test_a_worker_that_does_not_answer_stops_nothing_else(server: FakeCont
 async def test_trouble_with_the_provider_does_not_keep_it_from_being_ready(
     server: FakeContainers, client: ApiClient
 ) -> None:
-    fleet, ready = FakeFleet(known=False), list[bool]()
+    fleet, ready = FakeFleet(is_known=False), list[bool]()
     fleet.trouble = "the cloud does not answer"
     task = asyncio.create_task(
         run(client, fleet, QUICK, events=server.events(), on_ready=lambda: ready.append(True))

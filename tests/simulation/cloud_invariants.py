@@ -161,7 +161,7 @@ class Referee:
         """What all VMs that are gone have cost, and their containers, in dollars."""
         whole = paid = 0.0
         for vm in cloud.past:
-            price = vm.kind.price * (vm.gone - vm.made) / 3600.0
+            price = vm.kind.price * (vm.gone - vm.created_at) / 3600.0
             if vm.paid > price + 1e-9:
                 self._find(
                     f"{vm.instance.id} cost {price:g} dollars, and its containers {vm.paid:g}"

@@ -126,8 +126,8 @@ class AsgiTransport:
 
         async def take_over(head: bytes) -> Pipe:
             assert head.startswith(b"HTTP/1.1 101 ")
-            for one in socketpair():
-                pipes.append(Pipe(*await asyncio.open_connection(sock=one, limit=LIMIT)))
+            for connection in socketpair():
+                pipes.append(Pipe(*await asyncio.open_connection(sock=connection, limit=LIMIT)))
             taken.set()
             return pipes[1]
 
@@ -298,10 +298,10 @@ class _AsgiWebSocket:
             self._closed = True
             raise from_status(message.get("status", 403), "the websocket was refused")
 
-    async def send(self, text: str) -> None:
+    async def send(self, message: str) -> None:
         if self._closed:
             raise Unavailable("the connection is gone")
-        self._to_app.put_nowait({"type": "websocket.receive", "text": text})
+        self._to_app.put_nowait({"type": "websocket.receive", "text": message})
 
     async def receive(self, timeout: float) -> str | None:
         message = await self._next(timeout)

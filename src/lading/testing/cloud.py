@@ -48,7 +48,7 @@ class FakeVm:
     instance: Instance
     secret: str
     kind: InstanceType
-    made: float
+    created_at: float
     ready: float
     dies: float = _FOREVER
     breaks: float = _FOREVER
@@ -83,8 +83,8 @@ class FakeCloud:
 
     `work` is the behaviour of a supervisor for an assignment; `gone` is called with containers
     whose remains are removed, `lost` with those whose supervisor ended too early. `pays` is the
-    price of a container in dollars an hour. `made` may spoil a VM, which it is given with its
-    number.
+    price of a container in dollars an hour. `on_create` gets each new VM with its
+    number, and may spoil it.
     """
 
     preemption = ""
@@ -98,7 +98,7 @@ class FakeCloud:
         gone: Callable[[str], None] = lambda _: None,
         lost: Callable[[str], None] = lambda _: None,
         pays: Callable[[Mapping[str, Any]], float] = lambda _: 0.0,
-        made: Callable[[FakeVm, int], None] = lambda *_: None,
+        on_create: Callable[[FakeVm, int], None] = lambda *_: None,
         tag: str = "ArvadosInstanceSetID",
         set_id: str = "set",
     ) -> None:
@@ -118,7 +118,7 @@ class FakeCloud:
         self._gone = gone
         self._lost = lost
         self._pays = pays
-        self._made = made
+        self._on_create = on_create
         self._tag, self._set_id = tag, set_id
         self._number = 0
         self._last_create = -_FOREVER
@@ -156,7 +156,7 @@ class FakeCloud:
         if self._chance(self.troubles.list_fails):
             raise self._refuse("list", Unavailable("the fake cloud lists nothing now"))
         self._pass_time()
-        found: list[Instance] = []
+        instances: list[Instance] = []
         for vm in self.vms.values():
             if vm.hidden == 0 and self._chance(self.troubles.missing):
                 vm.hidden = self._random.randint(1, 3)
@@ -164,8 +164,8 @@ class FakeCloud:
                 vm.hidden -= 1
                 continue
             if self.set_of(vm) == set_id:
-                found += [vm.instance] * (2 if self._chance(self.troubles.doubled) else 1)
-        return found
+                instances += [vm.instance] * (2 if self._chance(self.troubles.doubled) else 1)
+        return instances
 
     async def list(self) -> list[Instance]:
         """The present VMs, with faults."""
@@ -269,7 +269,7 @@ class FakeCloud:
             if self._chance(chance):
                 setattr(vm, name, now + self._random.uniform(0, t.life))
         self.most = max(self.most, len(self.vms))
-        self._made(vm, self._number)
+        self._on_create(vm, self._number)
         return vm
 
     def _pass_time(self) -> None:
@@ -322,13 +322,13 @@ class FakeCloud:
     def start(self, vm: FakeVm, assignment: Mapping[str, Any]) -> None:
         """A supervisor begins."""
         uuid = assignment["container_uuid"]
-        if any(uuid in other.lives for other in self.vms.values()):
+        if any(uuid in peer.lives for peer in self.vms.values()):
             self.faults.append(AssertionError(f"{uuid} has two supervisors"))
         ranks = 1 + len((assignment.get("outposts") or {"ranks": ()})["ranks"])
-        there = 1 + sum(other.posts.get(uuid, 0) for other in self.vms.values())
+        present = 1 + sum(peer.posts.get(uuid, 0) for peer in self.vms.values())
         self.gangs += ranks > 1
-        if there > ranks:
-            self.faults.append(AssertionError(f"{uuid} has {there} ranks in place of {ranks}"))
+        if present > ranks:
+            self.faults.append(AssertionError(f"{uuid} has {present} ranks in place of {ranks}"))
         vm.used += 1
         vm.lives[uuid] = asyncio.create_task(
             self._live(vm, assignment), name=f"supervisor of {uuid}"
@@ -385,7 +385,7 @@ class FakeCloud:
         """Remove the remains of a supervisor."""
         vm.left.discard(uuid)
         vm.posts.pop(uuid, None)
-        if not any(uuid in other.lives or uuid in other.posts for other in self.vms.values()):
+        if not any(uuid in peer.lives or uuid in peer.posts for peer in self.vms.values()):
             self._gone(uuid)
 
     # Chance and time.
@@ -504,9 +504,11 @@ class _Agent:
             case "list":
                 return {
                     "op": "listed",
-                    "live": [{"uuid": one} for one in vm.lives],
+                    "live": [{"uuid": container} for container in vm.lives],
                     "dead": sorted(vm.left),
-                    "outposts": [{"uuid": one, "ranks": ranks} for one, ranks in vm.posts.items()],
+                    "outposts": [
+                        {"uuid": container, "ranks": ranks} for container, ranks in vm.posts.items()
+                    ],
                 }
             case "admit" if uuid in vm.posts:
                 return {"op": "refused", "error": "an earlier outpost is still there"}

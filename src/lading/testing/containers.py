@@ -126,18 +126,18 @@ class FakeContainers(ExchangesOnly):
         self.faults = faults or Faults()
         self._attempts = attempts
         self._streams: list[asyncio.Queue[RecordEvent | Reconnected]] = []
-        self._made = 0
+        self._created = 0
 
     def add(self, *, priority: int = 1, vcpus: int = 1, ram: int = 1 << 20, **more: Any) -> str:
         """Queue a container; its uuid."""
-        self._made += 1
-        uuid = f"zzzzz-dz642-{self._made:015d}"
+        self._created += 1
+        uuid = f"zzzzz-dz642-{self._created:015d}"
         constraints = {"vcpus": vcpus, "ram": ram, "keep_cache_ram": 0}
         record = {
             "uuid": uuid,
             "state": "Queued",
             "priority": priority,
-            "created_at": f"{self._made:09d}",
+            "created_at": f"{self._created:09d}",
         }
         record |= {
             "locked_by_uuid": None,
@@ -185,7 +185,7 @@ class FakeContainers(ExchangesOnly):
 
     async def until_told(self, word: str) -> None:
         """Wait until a posted status contains `word`."""
-        await self.wait_for(lambda: any(word in text for text in self.statuses.values()))
+        await self.wait_for(lambda: any(word in status for status in self.statuses.values()))
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
         """Wait until this holds; looked at after each change and each call."""
@@ -299,7 +299,7 @@ class FakeContainers(ExchangesOnly):
                 return {"uuid": caller}
             case "GET", ["containers"]:
                 given = ((name, query[name][0]) for name in _PARAMETERS if name in query)
-                params = {name: msgspec.json.decode(text) for name, text in given}
+                params = {name: msgspec.json.decode(value) for name, value in given}
                 return {"items": self._list(params)}
             case "POST", ["containers", uuid, "lock"]:
                 answer = self._lock_first([uuid, *content.get("alternatives", ())], content, caller)
@@ -334,7 +334,7 @@ class FakeContainers(ExchangesOnly):
             is_over = bool(content.get("release"))
             self.holder, self.lease = ("", "") if is_over else (content["holder"], content["lease"])
         self.statuses |= {
-            uuid: one["sentence"] if one else "" for uuid, one in content["items"].items()
+            uuid: status["sentence"] if status else "" for uuid, status in content["items"].items()
         }
         self.misfits |= set(content.get("misfits") or ())
         for event in content["events"]:
@@ -345,18 +345,20 @@ class FakeContainers(ExchangesOnly):
 
     def _list(self, params: Fields) -> list[Fields]:
         rules = params["filters"]
-        found = [
-            one for one in self._candidates(rules) if all(_passes(one, *rule) for rule in rules)
+        records = [
+            record
+            for record in self._candidates(rules)
+            if all(_passes(record, *rule) for rule in rules)
         ]
         for term in reversed(params.get("order", [])):
             name, _, direction = term.partition(" ")
-            found.sort(
-                key=lambda one, name=name: one[name],  # type: ignore[misc]
+            records.sort(
+                key=lambda record, name=name: record[name],  # type: ignore[misc]
                 reverse=direction == "desc",
             )
         first = params.get("offset", 0)
         last = first + min(params["limit"], self.most_items)
-        return [{name: one[name] for name in params["select"]} for one in found[first:last]]
+        return [{name: record[name] for name in params["select"]} for record in records[first:last]]
 
     def _candidates(self, rules: list[list[Any]]) -> Iterable[Fields]:
         """The records that a list has to look at: most of a long play have ended."""

@@ -64,8 +64,8 @@ class StubEngine:
         self._called("create")
         self.spec = spec
         self._streams = [
-            os.dup(one) if one >= 0 else subprocess.DEVNULL
-            for one in (spec.stdin, spec.stdout, spec.stderr)
+            os.dup(descriptor) if descriptor >= 0 else subprocess.DEVNULL
+            for descriptor in (spec.stdin, spec.stdout, spec.stderr)
         ]
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
@@ -77,7 +77,7 @@ class StubEngine:
         stdin, stdout, stderr = self._streams
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *(self._mapped(one) for one in spec.command),
+                *(self._mapped(word) for word in spec.command),
                 env={
                     name: self._mapped(value)
                     for name, value in (("PATH", "/usr/bin:/bin"), *spec.environment)
@@ -115,7 +115,7 @@ class StubEngine:
         """Run it as a plain process, with a terminal of this machine."""
         self._called("execute")
         self.users.append(order.user)
-        command = [self._mapped(one) for one in order.command]
+        command = [self._mapped(word) for word in order.command]
         ours = theirs = -1
         if order.terminal is not None:
             ours, theirs = pty.openpty()
@@ -123,14 +123,14 @@ class StubEngine:
             os.set_blocking(ours, False)
             command = ["setsid", "--ctty", *command]
         stream = theirs if theirs >= 0 else subprocess.PIPE
-        given = (*(self.spec.environment if self.spec else ()), *order.environment)
+        environment = (*(self.spec.environment if self.spec else ()), *order.environment)
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=stream,
                 stdout=stream,
                 stderr=stream,
-                env={"PATH": "/usr/bin:/bin", **dict(given)},
+                env={"PATH": "/usr/bin:/bin", **dict(environment)},
                 cwd="/",
             )
         except OSError as error:
@@ -173,10 +173,10 @@ class StubEngine:
         if name in self._faults:
             raise self._faults[name]
 
-    def _mapped(self, text: str) -> str:
+    def _mapped(self, word: str) -> str:
         for bind in reversed(self.spec.binds if self.spec else ()):
-            text = text.replace(bind.target, bind.source)
-        return text
+            word = word.replace(bind.target, bind.source)
+        return word
 
     def _close(self) -> None:
         for descriptor in self._streams:

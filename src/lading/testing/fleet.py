@@ -74,7 +74,7 @@ class FakeFleet:
         seed: int = 0,
         meanness: Meanness | None = None,
         processes: Mapping[str, SupervisorProcess] | None = None,
-        known: bool = True,
+        is_known: bool = True,
     ) -> None:
         self.workers = tuple(workers)
         self.started: list[str] = []
@@ -82,13 +82,13 @@ class FakeFleet:
         self.faults: list[AssertionError] = []
         self.on_clean: Callable[[str], None] = lambda _: None
         self.processes = {
-            uuid: FakeProcess(None, one.worker, one.alive)
-            for uuid, one in dict(processes or {}).items()
+            uuid: FakeProcess(None, process.worker, process.alive)
+            for uuid, process in dict(processes or {}).items()
         }
         self.unasked: tuple[str, ...] = ()
         self.trouble = ""
         self.ready_images: tuple[str, ...] = ()
-        self._known = known
+        self._is_known = is_known
         self._work = work
         self._random = Random(seed)
         self._meanness = meanness or Meanness()
@@ -103,20 +103,20 @@ class FakeFleet:
         """The known state."""
         shown = {
             uuid: SupervisorProcess(
-                one.worker,
-                alive=one.alive,
-                fate=one.fate,
-                failure=one.failure,
-                spending=one.spending,
-                waiting=bool(one.note),
-                note=one.note,
+                process.worker,
+                alive=process.alive,
+                fate=process.fate,
+                failure=process.failure,
+                spending=process.spending,
+                waiting=bool(process.note),
+                note=process.note,
             )
-            for uuid, one in self.processes.items()
+            for uuid, process in self.processes.items()
         }
         return FleetView(
-            known=self._known,
+            known=self._is_known,
             workers=self.workers,
-            processes=shown if self._known else {},
+            processes=shown if self._is_known else {},
             unasked=self.unasked,
             trouble=self.trouble,
             ready_images=self.ready_images,
@@ -132,14 +132,14 @@ class FakeFleet:
         await self._dawdle()
         if assignment.uuid in self.processes:
             raise Conflict(f"{assignment.uuid}: an earlier supervisor is still there")
-        if assignment.worker not in {one.id for one in self.workers}:
+        if assignment.worker not in {worker.id for worker in self.workers}:
             raise ExecutionError(f"{assignment.worker}: no such worker")
         if self._chance(self._meanness.refuse):
             raise Unavailable("the fake fleet does not start this one")
-        one = self.processes[assignment.uuid] = FakeProcess(assignment, assignment.worker)
+        process = self.processes[assignment.uuid] = FakeProcess(assignment, assignment.worker)
         self.started.append(assignment.uuid)
         if self._work is not None:
-            one.task = asyncio.create_task(self._run(one, assignment, self._work))
+            process.task = asyncio.create_task(self._run(process, assignment, self._work))
         self._touch()
         if self._chance(self._meanness.pretend):
             raise Unavailable("the fake fleet does not know whether it started this one")
@@ -147,15 +147,15 @@ class FakeFleet:
     async def signal(self, uuid: str, number: Signals) -> None:
         """Signal a process; TERM and KILL end it."""
         await self._dawdle()
-        one = self.processes.get(uuid)
-        if one is None or not one.alive or self._chance(self._meanness.deaf):
+        process = self.processes.get(uuid)
+        if process is None or not process.alive or self._chance(self._meanness.deaf):
             return
-        one.signals.append(number)
+        process.signals.append(number)
         self._touch()
         if self._work is None and number in (Signals.SIGTERM, Signals.SIGKILL):
             self.end(uuid)
-        elif one.task is not None:
-            one.task.cancel()
+        elif process.task is not None:
+            process.task.cancel()
 
     async def clean(self, uuid: str) -> None:
         """Drop a dead process."""
@@ -172,7 +172,7 @@ class FakeFleet:
 
     def become_known(self) -> None:
         """From now on the view shows the processes."""
-        self._known = True
+        self._is_known = True
         self._touch()
 
     def ask_all(self) -> None:
@@ -209,12 +209,12 @@ class FakeFleet:
 
     async def close(self) -> None:
         """End all that runs here. Raises the first AssertionError of any `work`."""
-        tasks = [one.task for one in self.processes.values() if one.task is not None]
+        tasks = [process.task for process in self.processes.values() if process.task is not None]
         await cancel_all(*tasks)
         if self.faults:
             raise self.faults[0]
 
-    async def _run(self, one: FakeProcess, assignment: StartRequest, work: Work) -> None:
+    async def _run(self, process: FakeProcess, assignment: StartRequest, work: Work) -> None:
         try:
             if self._chance(self._meanness.crash):
                 return
@@ -225,7 +225,7 @@ class FakeFleet:
         except AssertionError as fault:
             self.faults.append(fault)
         finally:
-            one.alive = False
+            process.alive = False
             self._touch()
 
     def _touch(self) -> None:

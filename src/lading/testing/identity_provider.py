@@ -104,7 +104,9 @@ class FakeIdentityProvider:
                     return 401, {"error": "invalid_token"}
                 return 200, {"sub": self.claims.get("sub", "jane"), **self.described, **holder}
             case _:
-                return self._grant(headers, {name: one[0] for name, one in parse_qs(body).items()})
+                return self._grant(
+                    headers, {name: values[0] for name, values in parse_qs(body).items()}
+                )
 
     def _grant(self, headers: dict[str, str], form: dict[str, str]) -> tuple[int, Any]:
         begun = self._codes.pop(form.get("code", ""), None)

@@ -207,9 +207,9 @@ def make_devices(root: Path, *, cuda: int = 0, rocm: int = 0, real: bool = True)
     return root
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, content: str) -> None:
     path.parent.mkdir(parents=True)
-    path.write_text(text)
+    path.write_text(content)
 
 
 def make_loader_cache(libraries: Iterable[tuple[str, str]], *, flags: int = 0x0303) -> bytes:

@@ -58,7 +58,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
     def _jump(self, seconds: float) -> bool:
         """Jump over so many seconds, unless something else than a timer may happen meanwhile."""
-        is_busy = self._executing or any(one.get_returncode() is None for one in self._children)
+        is_busy = self._executing or any(child.get_returncode() is None for child in self._children)
         if not is_busy:
             self._ahead += seconds
         return not is_busy

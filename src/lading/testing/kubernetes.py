@@ -100,7 +100,7 @@ class FakeCluster(ExchangesOnly):
         self._ending: set[asyncio.Task[None]] = set()
         self._kubelets: dict[str, asyncio.Task[None]] = {}
         self._alive: dict[str, str] = {}
-        self._made = 0
+        self._created = 0
         self._is_stale = False
 
     # Tests.
@@ -108,7 +108,7 @@ class FakeCluster(ExchangesOnly):
     def of(self, container: str) -> list[Thing]:
         """The Pods of a container."""
         return [
-            one for one in self.pods.values() if one["metadata"]["labels"][CONTAINER] == container
+            pod for pod in self.pods.values() if pod["metadata"]["labels"][CONTAINER] == container
         ]
 
     def finish(self, name: str, *, phase: str = "Failed", **more: Any) -> None:
@@ -185,7 +185,7 @@ class FakeCluster(ExchangesOnly):
         found = self._carry_out(verb, kind, name, query, given)
         if self._chance(self.malice.mute):
             raise Unavailable("the fake API server gives no answer, and has done it")
-        return self._answer(found, made=verb == "create")
+        return self._answer(found, is_new=verb == "create")
 
     @asynccontextmanager
     async def stream(
@@ -206,15 +206,15 @@ class FakeCluster(ExchangesOnly):
         self._be_unreachable(timeout)
         since = read_version(query)
         if ("watch", kind) not in self.rights:
-            found = status(403, "Forbidden", self._forbidden("watch", kind))
+            answer = status(403, "Forbidden", self._forbidden("watch", kind))
         elif since is None:
             # Of a list it is 400.
-            found = status(500, message="resourceVersion: Invalid value")
+            answer = status(500, message="resourceVersion: Invalid value")
         elif 0 < since < self._horizon or self._chance(self.malice.old):
-            found = status(410)
+            answer = status(410)
             # A real one says it by an event; proxies before it may say it by the status.
             if self._random.random() < 0.5:
-                line = msgspec.json.encode({"type": "ERROR", "object": found}) + b"\n"
+                line = msgspec.json.encode({"type": "ERROR", "object": answer}) + b"\n"
                 yield StreamedResponse(200, {}, once(line))
                 return
         else:
@@ -226,17 +226,17 @@ class FakeCluster(ExchangesOnly):
             finally:
                 await events.aclose()
             return
-        yield StreamedResponse(found["code"], {}, once(msgspec.json.encode(found)))
+        yield StreamedResponse(answer["code"], {}, once(msgspec.json.encode(answer)))
 
     # The API server.
 
-    def _review(self, given: Thing) -> Response:
+    def _review(self, review: Thing) -> Response:
         """Whether the caller has a right; everyone may ask."""
         if self.down:
             raise Unavailable("the fake API server does not answer")
-        asked = given["spec"]["resourceAttributes"]
+        asked = review["spec"]["resourceAttributes"]
         is_allowed = (asked["verb"], asked["resource"]) in self.rights
-        return self._answer({**given, "status": {"allowed": is_allowed}}, made=True)
+        return self._answer({**review, "status": {"allowed": is_allowed}}, is_new=True)
 
     def _show_namespace(self, timeout: float) -> Response:
         self._be_unreachable(timeout)
@@ -257,21 +257,21 @@ class FakeCluster(ExchangesOnly):
         return kind, name, {key: value[-1] for key, value in parse_qs(split.query).items()}
 
     def _carry_out(
-        self, verb: str, kind: str, name: str, query: Mapping[str, str], given: Thing
+        self, verb: str, kind: str, name: str, query: Mapping[str, str], document: Thing
     ) -> Thing:
         things = self.pods if kind == "pods" else self.secrets
         match verb:
             case "create":
-                return self._create(kind, given)
+                return self._create(kind, document)
             case "get":
                 return things[name] if name in things else status(404)
             case "delete":
-                return self._delete(kind, name, given)
+                return self._delete(kind, name, document)
             case _:
                 return self._list(query)
 
-    def _create(self, kind: str, given: Thing) -> Thing:
-        name = given["metadata"]["name"]
+    def _create(self, kind: str, document: Thing) -> Thing:
+        name = document["metadata"]["name"]
         things = self.pods if kind == "pods" else self.secrets
         if not self.has_namespace:
             return self._no_namespace()
@@ -281,25 +281,27 @@ class FakeCluster(ExchangesOnly):
             return status(422, "Invalid", self.invalid)
         if name in things:
             return status(409, message=f"{kind} {name!r} already exists")
-        self._made += 1
-        things[name] = given
-        given["metadata"] |= {
-            "uid": f"uid-{self._made}",
-            "creationTimestamp": f"2026-01-01T{self._made:08d}Z",
+        self._created += 1
+        things[name] = document
+        document["metadata"] |= {
+            "uid": f"uid-{self._created}",
+            "creationTimestamp": f"2026-01-01T{self._created:08d}Z",
         }
         if kind == "pods":
-            given["status"] = {"phase": "Pending"}
-            self._changed("ADDED", given)
-            self._kubelets[given["metadata"]["uid"]] = asyncio.create_task(self._run(name, given))
-        owners = given["metadata"].get("ownerReferences", [])
+            document["status"] = {"phase": "Pending"}
+            self._changed("ADDED", document)
+            self._kubelets[document["metadata"]["uid"]] = asyncio.create_task(
+                self._run(name, document)
+            )
+        owners = document["metadata"].get("ownerReferences", [])
         if owners and owners[0]["uid"] not in self._uids():
             # The garbage collector finds what is made after its owner has gone, too.
             self._spawn(self._collect(owners[0]["uid"]))
         self.pulse.beat()
-        return given
+        return document
 
     def _uids(self) -> set[str]:
-        return {one["metadata"]["uid"] for one in self.pods.values()}
+        return {pod["metadata"]["uid"] for pod in self.pods.values()}
 
     def _delete(self, kind: str, name: str, options: Thing) -> Thing:
         things = self.pods if kind == "pods" else self.secrets
@@ -334,33 +336,33 @@ class FakeCluster(ExchangesOnly):
         if token:
             if token not in self._pages:
                 return status(410)
-            version, rest = self._pages.pop(token)
+            version, pods = self._pages.pop(token)
         else:
             since = read_version(query)
             if since is None:
                 return status(400, message="invalid resource version")
             if since > self._version:
                 return status(504, "Timeout", "Timeout: Too large resource version")
-            version, rest = str(self._version), copy.deepcopy(list(self.pods.values()))
-            self._past.append((version, rest))
+            version, pods = str(self._version), copy.deepcopy(list(self.pods.values()))
+            self._past.append((version, pods))
             del self._past[:-5]
             self._is_stale = not self._is_stale and self._chance(self.malice.stale)
             if self._is_stale:
-                version, rest = self._past[0]
-            wanted = dict(one.split("=") for one in query["labelSelector"].split(","))
-            rest = [one for one in rest if wanted.items() <= one["metadata"]["labels"].items()]
+                version, pods = self._past[0]
+            labels = dict(term.split("=") for term in query["labelSelector"].split(","))
+            pods = [pod for pod in pods if labels.items() <= pod["metadata"]["labels"].items()]
         # Pages are far smaller than the client asks for; a list of any version comes whole.
-        most = len(rest) if query.get("resourceVersion") == "0" else 3
-        page, rest = rest[:most], rest[most:]
+        most = len(pods) if query.get("resourceVersion") == "0" else 3
+        page, pods = pods[:most], pods[most:]
         metadata = {"resourceVersion": version}
-        if rest:
+        if pods:
             metadata["continue"] = f"page {len(self.calls)}"
             # A list that takes long grows too old.
             if not self._chance(self.malice.old):
-                self._pages[metadata["continue"]] = (version, rest)
+                self._pages[metadata["continue"]] = (version, pods)
         # Items of lists have neither kind nor version.
         items = [
-            {key: one[key] for key in one if key not in ("apiVersion", "kind")} for one in page
+            {key: pod[key] for key in pod if key not in ("apiVersion", "kind")} for pod in page
         ]
         return {"kind": "PodList", "metadata": metadata, "items": items}
 
@@ -375,8 +377,8 @@ class FakeCluster(ExchangesOnly):
         while loop.time() < until:
             if self.down or since < self._horizon:
                 raise Unavailable("the fake API server ends the watch")
-            for version, what, thing in self._events_after(since):
-                line = msgspec.json.encode({"type": what, "object": thing}) + b"\n"
+            for version, change, thing in self._events_after(since):
+                line = msgspec.json.encode({"type": change, "object": thing}) + b"\n"
                 if self._chance(self.malice.cut):
                     yield line[: len(line) // 2]
                     raise Unavailable("the fake API server cuts the watch")
@@ -405,16 +407,16 @@ class FakeCluster(ExchangesOnly):
     def _events_after(self, since: int) -> list[tuple[int, str, Thing]]:
         # The newest come last: a watch usually asks for few.
         found = []
-        for one in reversed(self._events):
-            if one[0] <= since:
+        for event in reversed(self._events):
+            if event[0] <= since:
                 break
-            found.append(one)
+            found.append(event)
         return found[::-1]
 
-    def _changed(self, what: str, pod: Thing) -> None:
+    def _changed(self, change: str, pod: Thing) -> None:
         self._version += 1
         pod["metadata"]["resourceVersion"] = str(self._version)
-        self._events.append((self._version, what, copy.deepcopy(pod)))
+        self._events.append((self._version, change, copy.deepcopy(pod)))
         self.pulse.beat()
 
     def _busy(self) -> Response:
@@ -425,9 +427,9 @@ class FakeCluster(ExchangesOnly):
             return Response(code, headers, b"Too many requests, please try again later.\n")
         return Response(code, headers, msgspec.json.encode(status(code, reason)))
 
-    def _answer(self, found: Thing, *, made: bool = False) -> Response:
-        code = found["code"] if found.get("kind") == "Status" else 201 if made else 200
-        return Response(code, {}, msgspec.json.encode(found))
+    def _answer(self, answer: Thing, *, is_new: bool = False) -> Response:
+        code = answer["code"] if answer.get("kind") == "Status" else 201 if is_new else 200
+        return Response(code, {}, msgspec.json.encode(answer))
 
     def _forbidden(self, verb: str, kind: str, name: str = "") -> str:
         named = f' "{name}"' if name else ""
@@ -440,10 +442,10 @@ class FakeCluster(ExchangesOnly):
         if self.down or self._chance(self.malice.away):
             raise Unavailable(f"the fake API server does not answer within {timeout:g} s")
 
-    async def _later(self, kind: str, given: Thing) -> None:
+    async def _later(self, kind: str, document: Thing) -> None:
         await self._take_time()
         await self._dawdle()
-        self._create(kind, given)
+        self._create(kind, document)
 
     # Scheduler, kubelets, garbage collector.
 
@@ -498,7 +500,7 @@ class FakeCluster(ExchangesOnly):
     async def _supervise(self, name: str, uuid: str, token: str) -> int:
         if self._launch is not None:
             data = self.secrets[name]["data"]
-            return await self._launch({key: base64.b64decode(one) for key, one in data.items()})
+            return await self._launch({key: base64.b64decode(value) for key, value in data.items()})
         if self._work is None:
             await asyncio.Event().wait()
         assert self._work is not None
@@ -532,10 +534,10 @@ class FakeCluster(ExchangesOnly):
         self.remove(name)
 
     def _stop(self, name: str) -> None:
-        for one in [*self.pods.values()]:
-            if one["metadata"]["name"] == name:
-                self._cancel(one["metadata"]["uid"])
-        self._alive = {uuid: other for uuid, other in self._alive.items() if other != name}
+        for pod in [*self.pods.values()]:
+            if pod["metadata"]["name"] == name:
+                self._cancel(pod["metadata"]["uid"])
+        self._alive = {uuid: pod_name for uuid, pod_name in self._alive.items() if pod_name != name}
 
     def _cancel(self, uid: str) -> None:
         kubelet = self._kubelets.pop(uid, None)

@@ -33,8 +33,8 @@ def layer(*entries: tarfile.TarInfo) -> bytes:
     """A layer archive."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for one in entries:
-            tar.addfile(one, io.BytesIO(b"x" * one.size))
+        for entry in entries:
+            tar.addfile(entry, io.BytesIO(b"x" * entry.size))
     return buffer.getvalue()
 
 

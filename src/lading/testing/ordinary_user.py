@@ -112,17 +112,17 @@ def ordinary_user(offset: int = 0) -> Iterator[OrdinaryUser]:
     """A user with empty directories, which are removed afterwards. Users with different offsets are
     different ones, if the caller is root.
     """
-    place = Path(tempfile.mkdtemp(prefix="lading-user-", dir=_world_readable()))
+    root = Path(tempfile.mkdtemp(prefix="lading-user-", dir=_world_readable()))
     number = FIRST_ID + offset if os.geteuid() == 0 else os.geteuid()
     try:
-        place.chmod(0o755)
-        user = OrdinaryUser(number, place / "home", place / "tmp")
+        root.chmod(0o755)
+        user = OrdinaryUser(number, root / "home", root / "tmp")
         for directory in (user.home, user.temporary):
             directory.mkdir(mode=0o700)
             os.chown(directory, number, -1)
         yield user
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def _world_readable() -> str:

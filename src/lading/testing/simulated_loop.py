@@ -117,8 +117,8 @@ def play(work: Coroutine[Any, Any, _Result], *, longest: float = 1e6, tick: floa
         assert due is not None, "nobody waits for anything any more"
         assert due < longest, f"not done after {loop.time():.0f} s"
         loop.advance(math.ceil(due / tick) * tick if tick else due)
-    for other in asyncio.all_tasks(loop):
-        other.cancel()
+    for unfinished in asyncio.all_tasks(loop):
+        unfinished.cancel()
     loop.settle()
     loop.close()
     return task.result()

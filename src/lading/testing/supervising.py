@@ -90,15 +90,17 @@ class FakeServer:
         for path, data in files.items():
             folder, _, name = path.rpartition("/")
             streams.setdefault(f"./{folder}" if folder else ".", []).append((name, data))
-        text = ""
+        manifest = ""
         for stream, members in sorted(streams.items()):
-            whole = b"".join(data for _, data in members)
+            content = b"".join(data for _, data in members)
             tokens, at = [], 0
             for name, data in members:
                 tokens.append(f"{at}:{len(data)}:{manifests.escape(name)}")
                 at += len(data)
-            text += " ".join([manifests.escape(stream), self.add_block(whole), *tokens]) + "\n"
-        return str(self.store(text)["portable_data_hash"])
+            manifest += (
+                " ".join([manifests.escape(stream), self.add_block(content), *tokens]) + "\n"
+            )
+        return str(self.store(manifest)["portable_data_hash"])
 
     def add_block(self, data: bytes) -> str:
         """Store a block; its locator."""
@@ -111,15 +113,15 @@ class FakeServer:
         record = self._collection(pdh)
         if record is None:
             raise KeyError(pdh)
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         for stream in manifests.parse(record["manifest_text"]).streams:
-            data = b"".join(self.blocks.get(str(one)[:32], b"") for one in stream.locators)
+            data = b"".join(self.blocks.get(str(locator)[:32], b"") for locator in stream.locators)
             for token in stream.files:
                 path = f"{stream.name}/{token.name}".removeprefix("./")
-                found[path] = (
-                    found.get(path, b"") + data[token.position : token.position + token.length]
+                contents[path] = (
+                    contents.get(path, b"") + data[token.position : token.position + token.length]
                 )
-        return found
+        return contents
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -236,10 +238,10 @@ class FakeServer:
         record, sent = self.containers[call.parts[3]], msgspec.json.decode(call.body)
         if self._is_denied(call, record):
             return _fault(401, "Not logged in")
-        for one in sent["blocks"]:
-            self.add_block(base64.b64decode(one))
-        for name, text in sent["collections"].items():
-            kept = self.store(text)
+        for block in sent["blocks"]:
+            self.add_block(base64.b64decode(block))
+        for name, manifest in sent["collections"].items():
+            kept = self.store(manifest)
             kept["name"] = f"{'logs' if name == 'log' else name} for {record['uuid']}"
             record[name] = kept["portable_data_hash"]
         self.states.append(sent["container"]["state"])
@@ -252,28 +254,36 @@ class FakeServer:
     def _collection(self, key: str) -> Fields | None:
         if is_pdh(key):
             return next(
-                (one for one in self.collections.values() if one["portable_data_hash"] == key), None
+                (
+                    collection
+                    for collection in self.collections.values()
+                    if collection["portable_data_hash"] == key
+                ),
+                None,
             )
         return self.collections.get(key)
 
     def _listed(self, query: Mapping[str, list[str]]) -> list[Fields]:
         """The collections that a list call with the filters of `Inputs.read_trees` means."""
         (_, _, wanted), (_, _, files), (_, _, size) = msgspec.json.decode(query["filters"][0])
-        found = []
-        for one in self.collections.values():
-            tree = filetree.from_manifest(one["manifest_text"])
+        listed = []
+        for collection in self.collections.values():
+            tree = filetree.from_manifest(collection["manifest_text"])
             is_small = len([*filetree.files(tree)]) <= files and filetree.total_size(tree) <= size
-            if one["portable_data_hash"] in wanted and is_small:
-                found.append({"trash_at": None, **one})
-        return found
+            if collection["portable_data_hash"] in wanted and is_small:
+                listed.append({"trash_at": None, **collection})
+        return listed
 
-    def _described(self, text: str) -> Fields:
-        return {"manifest_text": text, "portable_data_hash": manifests.portable_data_hash(text)}
+    def _described(self, manifest: str) -> Fields:
+        return {
+            "manifest_text": manifest,
+            "portable_data_hash": manifests.portable_data_hash(manifest),
+        }
 
-    def store(self, text: str) -> Fields:
+    def store(self, manifest: str) -> Fields:
         """Keep a collection with this manifest; its record."""
         uuid = f"zzzzz-4zz18-{len(self.collections):015d}"
-        self.collections[uuid] = {"uuid": uuid, **self._described(text)}
+        self.collections[uuid] = {"uuid": uuid, **self._described(manifest)}
         return self.collections[uuid]
 
 
@@ -300,5 +310,5 @@ class _Call:
         return self.parts[4] if len(self.parts) > 4 else self.parts[2]
 
 
-def _fault(status: int, text: str) -> tuple[int, object]:
-    return status, {"errors": [text]}
+def _fault(status: int, message: str) -> tuple[int, object]:
+    return status, {"errors": [message]}

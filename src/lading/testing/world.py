@@ -207,14 +207,15 @@ class World:
         self, files: Mapping[str, bytes], *, token: str | None = None, **attributes: JSON
     ) -> Record:
         """Store a collection of some files."""
-        text = self.manifest(files)
+        manifest = self.manifest(files)
         if token is not None:
             words = [
-                self.signed(word, token) if _is_locator(word) else word for word in text.split(" ")
+                self.signed(word, token) if _is_locator(word) else word
+                for word in manifest.split(" ")
             ]
-            text = " ".join(words)
+            manifest = " ".join(words)
         found: Record = await self.ok(
-            "POST", "collections", {"manifest_text": text, **attributes}, token=token
+            "POST", "collections", {"manifest_text": manifest, **attributes}, token=token
         )
         return found
 
@@ -321,7 +322,7 @@ async def world(
         **overrides,
     }
     config = load(None, settings)
-    given = database
+    foreign = database
     if database is None:
         database = await _open(root, postgresql, config, is_usual="Users" not in overrides)
     clock, blocks, source = (
@@ -361,7 +362,7 @@ async def world(
         )
         await cancel_all(relay)
     finally:
-        if given is None:
+        if foreign is None:
             await database.close()
 
 

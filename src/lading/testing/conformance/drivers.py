@@ -46,7 +46,7 @@ def specs(image: str = "ami-03cf127a") -> MakeSpec:
 
 
 async def listed(driver: Driver) -> list[Instance]:
-    return sorted(await driver.list(), key=lambda one: one.id)
+    return sorted(await driver.list(), key=lambda instance: instance.id)
 
 
 class DriverSuite:
@@ -69,7 +69,7 @@ class DriverSuite:
     async def test_vms_of_others_are_not_listed(self, driver: Driver, spec: MakeSpec) -> None:
         other = await driver.create(spec("another"))
         mine = await driver.create(spec())
-        assert [one.id for one in await driver.list()] == [mine.id]
+        assert [instance.id for instance in await driver.list()] == [mine.id]
         await driver.destroy(other.id)
 
     async def test_several_have_names_and_addresses_of_their_own(
@@ -77,8 +77,8 @@ class DriverSuite:
     ) -> None:
         made = await asyncio.gather(*(driver.create(spec()) for _ in range(3)))
         found = await listed(driver)
-        assert {one.id for one in made} == {one.id for one in found}
-        assert len({one.address for one in found}) == 3
+        assert {instance.id for instance in made} == {instance.id for instance in found}
+        assert len({instance.address for instance in found}) == 3
 
     async def test_tags_can_be_changed(self, driver: Driver, spec: MakeSpec) -> None:
         made = await driver.create(spec())

@@ -112,14 +112,14 @@ class Kit:
     @asynccontextmanager
     async def running(self, **more: Any) -> AsyncGenerator[Engine]:
         """An engine whose container waits for its end."""
-        engine, made = self.make(self.settings), self.bind("/made")
+        engine, bind = self.make(self.settings), self.bind("/made")
         try:
             await engine.prepare(self.image)
-            with Bell(Path(made.source) / "bell") as bell:
+            with Bell(Path(bind.source) / "bell") as bell:
                 await engine.create(
                     ContainerSpec(
                         command=("sh", "-c", "echo > /made/bell; exec sleep 60"),
-                        binds=(made,),
+                        binds=(bind,),
                         **more,
                     )
                 )
@@ -148,25 +148,25 @@ def _open_files() -> int:
 
 async def heard(execution: Execution) -> tuple[int, str, str]:
     """Exit, output and errors of an execution."""
-    said = {1: b"", 2: b""}
+    output = {1: b"", 2: b""}
     async with asyncio.timeout(PATIENCE):
         while (piece := await execution.read())[1]:
-            said[piece[0]] += piece[1]
+            output[piece[0]] += piece[1]
         code = await execution.wait()
     await execution.close()
     await execution.close()
-    return code, said[1].decode(), said[2].decode()
+    return code, output[1].decode(), output[2].decode()
 
 
 async def until(execution: Execution, word: str) -> str:
     """Return its output up to a word."""
-    said = b""
+    output = b""
     async with asyncio.timeout(PATIENCE):
-        while word.encode() not in said:
+        while word.encode() not in output:
             _, data = await execution.read()
-            assert data, said
-            said += data
-    return said.decode()
+            assert data, output
+            output += data
+    return output.decode()
 
 
 async def feed(execution: Execution, data: bytes) -> None:
@@ -188,15 +188,15 @@ def command_lines() -> list[bytes]:
 
 def open_files(directory: Path) -> list[tuple[Path, bytes]]:
     """The files below a directory that other users can read by their modes, with their contents."""
-    found = []
+    files = []
     for root, folders, names in os.walk(directory):
         here = Path(root)
-        folders[:] = [one for one in folders if (here / one).lstat().st_mode & 0o001]
+        folders[:] = [name for name in folders if (here / name).lstat().st_mode & 0o001]
         for path in map(here.joinpath, names):
             status = path.lstat()
             if stat.S_ISREG(status.st_mode) and status.st_mode & 0o004:
-                found.append((path, path.read_bytes()))
-    return found
+                files.append((path, path.read_bytes()))
+    return files
 
 
 class EngineSuite:
@@ -372,13 +372,13 @@ class EngineSuite:
 
     async def test_a_container_whose_command_has_failed_can_be_kept(self, kit: Kit) -> None:
         open_before = _open_files()
-        engine, made = kit.make(kit.settings), kit.bind("/made")
+        engine, bind = kit.make(kit.settings), kit.bind("/made")
         try:
             await engine.prepare(kit.image)
             script = "echo left > /made/file; exit 5"
             await engine.create(
                 ContainerSpec(
-                    command=("sh", "-c", script), binds=(made,), environment=(("NAME", "value"),)
+                    command=("sh", "-c", script), binds=(bind,), environment=(("NAME", "value"),)
                 )
             )
             ended = await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=0.1), PATIENCE)
@@ -392,13 +392,13 @@ class EngineSuite:
         assert _open_files() == open_before
 
     async def test_a_command_is_aborted_without_grace(self, kit: Kit) -> None:
-        engine, made = kit.make(kit.settings), kit.bind("/made")
+        engine, bind = kit.make(kit.settings), kit.bind("/made")
         await engine.abort()
         try:
             await engine.prepare(kit.image)
-            with Bell(Path(made.source) / "bell") as bell:
+            with Bell(Path(bind.source) / "bell") as bell:
                 script = "trap '' TERM; echo > /made/bell; while :; do sleep 0.1; done"
-                await engine.create(ContainerSpec(command=("sh", "-c", script), binds=(made,)))
+                await engine.create(ContainerSpec(command=("sh", "-c", script), binds=(bind,)))
                 running = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=100.0))
                 await bell.rung()
             async with asyncio.timeout(PATIENCE):

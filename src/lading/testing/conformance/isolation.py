@@ -54,7 +54,7 @@ def read_limits(folders: CgroupCounters) -> dict[str, int]:
         name: (folders.paths[controller] / file).read_text()
         for name, (controller, file) in files.items()
     }
-    return {name: int(text.split()[0]) for name, text in texts.items()}
+    return {name: int(content.split()[0]) for name, content in texts.items()}
 
 
 class IsolatingEngineSuite(EngineSuite):
@@ -105,7 +105,12 @@ class IsolatingEngineSuite(EngineSuite):
         done, out, _ = await kit.run("cat /own; ls -n /own")
         assert (done.code, out.split()[:5]) == (
             0,
-            ["mine", "-rw-------", "1", *(str(0 if kit.is_of_user else one) for one in owner)],
+            [
+                "mine",
+                "-rw-------",
+                "1",
+                *(str(0 if kit.is_of_user else owner_id) for owner_id in owner),
+            ],
         )
 
     async def test_a_file_system_in_memory(self, kit: Kit) -> None:
@@ -242,7 +247,7 @@ class IsolatingEngineSuite(EngineSuite):
             "sleep 987.654 & (sleep 987.654; echo late) & echo done; exit 5"
         )
         assert (ended, out) == (Exit(code=5), "done\n")
-        assert [one for one in command_lines() if b"987.654" in one] == []
+        assert [line for line in command_lines() if b"987.654" in line] == []
 
     async def test_each_process_hears_of_the_stop(self, kit: Kit) -> None:
         # The shell is the first process, and has no handler: the kernel drops its TERM.
@@ -269,7 +274,7 @@ class IsolatingEngineSuite(EngineSuite):
         if kit.is_of_user:
             pytest.skip("without root there may be no control group")
         engine, hierarchy = kit.make(kit.settings), find_hierarchy(mount_table())
-        made = kit.bind("/made")
+        bind = kit.bind("/made")
         await engine.prepare(kit.image)
         command = (
             "sh",
@@ -277,10 +282,10 @@ class IsolatingEngineSuite(EngineSuite):
             "trap 'exit 0' TERM; echo > /made/bell; while :; do sleep 0.01; done",
         )
         try:
-            with Bell(Path(made.source) / "bell") as bell:
+            with Bell(Path(bind.source) / "bell") as bell:
                 await engine.create(
                     ContainerSpec(
-                        command=command, binds=(made,), ram=64 << 20, vcpus=2, processes=99
+                        command=command, binds=(bind,), ram=64 << 20, vcpus=2, processes=99
                     )
                 )
                 running = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
@@ -289,12 +294,12 @@ class IsolatingEngineSuite(EngineSuite):
                     await asyncio.sleep(0)
                 folders = find_folders(engine.pid, hierarchy)
                 assert folders is not None
-                found = read_limits(folders)
+                limits = read_limits(folders)
                 kit.stop.set()
                 await asyncio.wait_for(running, PATIENCE)
         finally:
             await engine.remove()
-        assert found == {"ram": 64 << 20, "cpu": 200_000, "pids": 99}
+        assert limits == {"ram": 64 << 20, "cpu": 200_000, "pids": 99}
 
     async def test_devices_are_there_for_who_was_given_them(self, kit: Kit) -> None:
         if kit.is_of_user:
@@ -320,13 +325,13 @@ class IsolatingEngineSuite(EngineSuite):
         assert out.split() == ["/d:", "kept", "/e:", "new", "/f:", "same", "upper"]
 
     async def test_images_in_forms_of_other_builders(self, kit: Kit) -> None:
-        found = {}
+        outputs = {}
         images = odd_images()
         for form, image in images.items():
             kit.image = ArchiveImage(image.name, image.archive)
-            _, said, _ = await kit.run(image.script)
-            found[form] = said
-        assert found == {form: image.output for form, image in images.items()}
+            _, output, _ = await kit.run(image.script)
+            outputs[form] = output
+        assert outputs == {form: image.output for form, image in images.items()}
 
     async def test_a_mount_over_a_dangling_link_of_the_image(self, kit: Kit) -> None:
         links = make_layer({"made": "/nowhere/x", "l": "/made"})

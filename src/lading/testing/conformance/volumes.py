@@ -102,15 +102,15 @@ class VolumeSuite:
         await volume.put(_hash(b"foo"), b"foo")
         stored = await volume.head(_hash(b"foo"))
         await volume.discard(_hash(b"foo"), stored.mtime_ns)
-        assert [one async for one in volume.index()] == []
+        assert [stored async for stored in volume.index()] == []
         with pytest.raises(NotFound):
             await volume.get(_hash(b"foo"))
-        (thrown,) = [one async for one in volume.discarded()]
+        (thrown,) = [discarded async for discarded in volume.discarded()]
         assert (thrown.hash, thrown.size) == (_hash(b"foo"), 3)
         assert thrown.discarded_ns >= stored.mtime_ns
         await volume.restore(_hash(b"foo"))
         assert await volume.get(_hash(b"foo")) == b"foo"
-        assert [one async for one in volume.discarded()] == []
+        assert [discarded async for discarded in volume.discarded()] == []
         with pytest.raises(NotFound):
             await volume.restore(_hash(b"foo"))
 
@@ -127,7 +127,7 @@ class VolumeSuite:
     async def test_what_is_deleted_from_the_bin_does_not_come_back(self, volume: Volume) -> None:
         await volume.put(_hash(b"foo"), b"foo")
         await volume.discard(_hash(b"foo"), (await volume.head(_hash(b"foo"))).mtime_ns)
-        (thrown,) = [one async for one in volume.discarded()]
+        (thrown,) = [discarded async for discarded in volume.discarded()]
         with pytest.raises(NotFound):
             await volume.delete(_hash(b"bar"), thrown.discarded_ns)
         await volume.delete(_hash(b"foo"), thrown.discarded_ns)
@@ -139,7 +139,7 @@ class VolumeSuite:
         await volume.discard(_hash(b"foo"), (await volume.head(_hash(b"foo"))).mtime_ns)
         await volume.put(_hash(b"foo"), b"foo")
         assert await volume.get(_hash(b"foo")) == b"foo"
-        assert len([one async for one in volume.discarded()]) == 1
+        assert len([discarded async for discarded in volume.discarded()]) == 1
 
     async def test_a_quarantined_block_is_said_to_be_damaged_until_it_is_put_again(
         self,
@@ -149,7 +149,7 @@ class VolumeSuite:
         await volume.put(_hash(b"foo"), b"foo")
         rot(_hash(b"foo"))
         await volume.quarantine(_hash(b"foo"), (await volume.head(_hash(b"foo"))).mtime_ns)
-        assert [one async for one in volume.index()] == []
+        assert [stored async for stored in volume.index()] == []
         for look in (volume.get, volume.head):
             with pytest.raises(Corrupt):
                 await look(_hash(b"foo"))
@@ -167,6 +167,6 @@ class VolumeSuite:
             await volume.put(_hash(b"foo"), b"foo")
 
         for _ in range(5):
-            await asyncio.gather(*(one() for one in (throw_away, put) * 4))
+            await asyncio.gather(*(work() for work in (throw_away, put) * 4))
             await volume.put(_hash(b"foo"), b"foo")
             assert await volume.get(_hash(b"foo")) == b"foo"

@@ -74,13 +74,13 @@ _OTHERS: Final = {"core", "fd", "mqueue", "shm", "stderr", "stdin", "stdout", "c
 
 def observed(out: str, own: Path = Path("/proc/self")) -> Mapping[str, str]:
     """The walls in the output of the script. `own`: the directory in /proc of a process outside."""
-    spaces, status, mounts, devices, network, group, limits, ids, files, made, *masked = out.split(
-        "==\n"
+    spaces, status, mounts, devices, network, group, limits, ids, files, device, *masked = (
+        out.split("==\n")
     )
     options = {line.split()[4]: line.split()[5].split(",") for line in mounts.splitlines()}
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     names = set(devices.split())
-    shown = [path for path, said in zip(MASKED, masked, strict=True) if said]
+    shown = [path for path, content in zip(MASKED, masked, strict=True) if content]
     present = (path for path in READONLY if Path(path).exists())
     writable = [path for path in present if "ro" not in options.get(path, ())]
     return {
@@ -94,7 +94,7 @@ def observed(out: str, own: Path = Path("/proc/self")) -> Mapping[str, str]:
         "devices": "six, with terminals of its own"
         if names - _OTHERS == _DEVICES | _TERMINALS
         else _listed(names),
-        "new device files": made.strip(),
+        "new device files": device.strip(),
         "network": _network(network),
         "keys": "seen" if "/proc/keys" in shown else "hidden",
         "control group": "the user's"

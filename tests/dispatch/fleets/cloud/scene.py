@@ -35,7 +35,7 @@ class Scene:
     ) -> None:
         self.server = FakeContainers()
         self.cloud = FakeCloud(
-            troubles=troubles, work=self._work, gone=self.server.abandon, made=made
+            troubles=troubles, work=self._work, gone=self.server.abandon, on_create=made
         )
         self.settings: CloudSettings = replace(SETTINGS, **settings)
         self.seconds = seconds

@@ -55,7 +55,7 @@ def test_it_starts_when_all_its_vms_are_ready_and_frees_them_when_it_has_ended()
 def test_the_vms_that_are_ready_stay_while_others_boot() -> None:
     def late(vm: FakeVm, number: int) -> None:
         # Far beyond the time after which an idle one goes.
-        vm.ready = vm.made + 250.0 * number
+        vm.ready = vm.created_at + 250.0 * number
 
     async def acts(scene: Scene) -> None:
         uuid = gang(scene, nodes=2)

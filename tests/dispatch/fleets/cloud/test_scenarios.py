@@ -121,7 +121,7 @@ def test_two_hundred_containers_on_bad_vms() -> None:
     def spoil(vm: FakeVm, number: int) -> None:
         if number % 7 == 0:
             vm.dies = vm.ready + 90.0
-        elif number % 7 == 1 or (vm.kind.name == "type4" and vm.made < 300.0):
+        elif number % 7 == 1 or (vm.kind.name == "type4" and vm.created_at < 300.0):
             vm.ready = vm.dies
         elif number % 7 == 2:
             vm.breaks = vm.ready + 200.0
