@@ -273,7 +273,7 @@ class Collector:
         return outcome
 
     async def _compact(self, outcome: CollectorResult, progress: Progress) -> None:
-        """Return the space of what was discarded, on volumes that keep blocks in common files."""
+        """Return the space of discarded blocks, on volumes that keep blocks in common files."""
         for mount in self._mounts.writable:
             if isinstance(mount.volume, Compacting):
                 progress("compaction", 0, 0)

@@ -10,7 +10,7 @@ _WAYS: Final = ("http", "file")
 
 
 class BlockMetrics:
-    """Counts the traffic of blocks. Calls and their errors are counted with those of HTTP."""
+    """Counts the traffic of blocks. The metrics of HTTP count calls and errors."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         """Without a registry the counts are shown nowhere."""

@@ -63,7 +63,7 @@ class PackCommits:
             self._waiting = []
 
     async def compact(self) -> None:
-        """Compact what is worth it. Raises Unavailable."""
+        """Compact the packs that are worth it. Raises Unavailable."""
         self._packs.has_upkeep = True
         while self._packs.has_upkeep:
             async with self._compacting:

@@ -110,7 +110,7 @@ class Packs:
         self._folder, self._aside = directory / "packs", directory / "tmp"
         self._pack_size, self._pack_records = pack_size, pack_records
         self._clock_ns = clock_ns
-        # For the index and what is known of the packs; not held while records are synced.
+        # For the index and the facts of the packs; not held while records are synced.
         self._mutex = threading.RLock()
         self._index = PackIndex()
         self.files = dict[int, _Pack]()
@@ -131,7 +131,7 @@ class Packs:
         return self._find(bytes.fromhex(hash))
 
     def look_up(self, hash: str) -> PackEntry | None:
-        """A block, or None; what others have written is read if need be."""
+        """A block, or None. Reads records of other writers if need be."""
         block = self.find(hash)
         if block is None:
             self.refresh()
@@ -433,7 +433,7 @@ class Packs:
         if chosen is None:
             return None
         records = self._list_records(chosen)
-        # Bytes that no record explains may be those of a block.
+        # Bytes that no record explains may belong to a block.
         if has_gap(records) or (not records and uses[chosen].size > PACK_HEADER_SIZE):
             self._left.add(chosen)
             return self._choose()

@@ -192,7 +192,7 @@ class VolumeSet:
         Raises Full or Unavailable when no copy was stored.
         """
         left, tally, faults = list(places), Tally(), list[LadingError]()
-        # Waves: as many volumes as copies are missing, at once; then others for those that failed.
+        # Waves: at once as many volumes as copies are missing; other volumes follow failed ones.
         while wave := placement.next_wave(left, tally, desired):
             done = await asyncio.gather(*(self._keep(target, hash, data, draft) for target in wave))
             for target, fault in zip(wave, done, strict=True):
@@ -288,8 +288,8 @@ class VolumeSet:
             return health.space
 
     async def check(self) -> None:
-        """Ask all volumes that blocks can be written to, or all where there are none, for the empty
-        block. Raises Unavailable, Corrupt where no volume answers.
+        """Ask all writable volumes for the empty block; all volumes where none is writable. Raises
+        Unavailable, Corrupt where no volume answers.
         """
 
         async def ask(mount: VolumeMount) -> LadingError | None:
@@ -376,7 +376,7 @@ class VolumeSet:
 
 
 def _to_look_up(hashes: Iterable[str]) -> set[str] | None:
-    """The hashes without that of the empty block; None if they are too many to look up."""
+    """The hashes but the hash of the empty block; None if they are too many to look up."""
     looked_up = set[str]()
     for hash in hashes:
         if hash != _EMPTY:

@@ -1,4 +1,4 @@
-"""Processes of a container: those that /proc shows, and the exit codes of all by ptrace.
+"""Processes of a container: the processes in /proc, and the exit codes of all by ptrace.
 
 /proc gives descent and membership of the code, for signals.
 
@@ -126,7 +126,7 @@ def marked(mark: str) -> dict[int, LiveProcess]:
 
 
 def started_outside(code: str) -> dict[int, LiveProcess]:
-    """Processes that another rank started here: those with the name of the code, and MPI's
+    """Processes that another rank started here: processes with the name of the code, and MPI's
     launchers below sshd.
 
     Includes their descendants, but no process with the mark of a daemon, this one or another.
@@ -164,8 +164,8 @@ def _is_here(pid: int) -> bool:
 
 
 def _is_a_daemons(pid: int) -> bool:
-    """Whether a daemon started a process. True also for one that has ended or is still becoming its
-    program: the kernel shows no mark of it, and a later look tells.
+    """Whether a daemon started a process. True also for a process that has ended or has not become
+    its program yet: the kernel shows no mark of it, and a later look tells.
     """
     process = _PROC / str(pid)
     try:
@@ -199,7 +199,7 @@ def send(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 class Tracer:
-    """Follows processes. `processes`: those whose end counts, by id; their threads are left out."""
+    """Follows processes. `processes`: the processes whose end counts, by id, without threads."""
 
     def __init__(self) -> None:
         self._ptrace = ctypes.CDLL(None, use_errno=True).ptrace
@@ -217,7 +217,7 @@ class Tracer:
         self.processes.add(pid)
 
     def stopped(self, pid: int, status: int) -> None:
-        """Let a traced process that has stopped continue; `status` is that of waitpid(2)."""
+        """Let a traced process that has stopped continue; `status` is the status of waitpid(2)."""
         number, event = os.WSTOPSIG(status), status >> 16
         if pid not in self.processes and _is_process(pid):
             self.processes.add(pid)

@@ -31,7 +31,7 @@ from lading.net.http_bodies import discard_body, read_chunks, read_sized, write_
 
 # Bytes of a body: JSON in memory, forms with files on disk.
 MOST_JSON = 1 << 20
-# The files of a form go to disk: its limit is that of a large input, not of memory.
+# The files of a form go to disk: its limit is the limit of a large input, not of memory.
 MOST_FORM = 16 << 30
 # Seconds for receiving a request.
 _BODY_TIME = 600.0

@@ -41,7 +41,7 @@ _logger = logging.getLogger("lading.net.http_service")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpCall:
-    """A request: `query` has the parameters of its address, `form` those of its body."""
+    """A request: `query` has the parameters of its address, `form` the fields of its body."""
 
     method: str
     path: str

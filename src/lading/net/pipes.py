@@ -35,7 +35,7 @@ _SMALL = 1 << 12
 _LINGER = 5.0
 # Seconds of processor time after which joined connections pause for as long.
 _BUSY = 0.001
-# Processor time of reading a piece, as a share of that of writing it.
+# Processor time of reading a piece, as a share of the time of writing it.
 _READING = 1.0
 
 

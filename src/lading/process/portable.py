@@ -43,7 +43,7 @@ NO_WAIT: Final[int] = getattr(os, "O_NONBLOCK", 0)
 AS_BYTES: Final[int] = getattr(os, "O_BINARY", 0)
 """Flag that keeps line ends as they are, which Windows else changes."""
 NO_TERMINAL: Final[int] = getattr(os, "O_NOCTTY", 0)
-"""Flag that keeps a terminal that is opened from becoming that of the process."""
+"""Flag of open: the opened terminal does not become the terminal of the process."""
 _LOCKED_BYTE: Final = 1 << 40
 # Windows reads and writes at the position of the file alone.
 _position: Final = threading.Lock()
@@ -98,7 +98,7 @@ def set_mode(name: str, mode: int, *, folder: int) -> None:
     if not OPEN_NODE:
         os.chmod(name, mode, dir_fd=folder, follow_symlinks=False)
         return
-    # Linux sets the mode of a path only; that of an open entry is in /proc.
+    # Linux sets the mode of a path only; the path of an open entry is in /proc.
     node = os.open(name, OPEN_NODE | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         Path(f"/proc/self/fd/{node}").chmod(mode)

@@ -133,7 +133,7 @@ class SpanTracer:
             span.end()
 
     def close(self) -> None:
-        """Send what has not been sent, in a few seconds; blocks."""
+        """Send the unsent spans, in a few seconds. Blocks."""
 
 
 OFF: Final = SpanTracer()

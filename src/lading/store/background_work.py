@@ -47,8 +47,8 @@ class WorkLoop:
 
     @contextmanager
     def boundary(self, work: str = "") -> Iterator[None]:
-        """Log a fault of what is done within; the next step comes after a pause then. `work`
-        identifies it in the log.
+        """Log a fault in the block; the next step then comes after a pause. `work` names the block
+        in the log.
         """
         try:
             yield

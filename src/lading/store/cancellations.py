@@ -1,7 +1,7 @@
-"""Cancellations of many requests: what is to be cancelled, and how far each of them is.
+"""Cancellations of many requests: the conditions of the requests, and the progress.
 
-A row of `cancellations` is made by one call and worked off by servers, step by step, in the same
-transactions in which they cancel the requests: so it goes on after a restart, from its `position`.
+One call makes a row of `cancellations`. Servers work it off step by step, in the transactions in
+which they cancel the requests: after a restart they go on from its `position`.
 The server that works on one holds it for some seconds and renews that with each step.
 """
 

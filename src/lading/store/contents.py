@@ -1,6 +1,6 @@
 """Queries on contents of collections: their names, hashes and blocks.
 
-Blocks are those of all collections, of collections in the trash and past versions too.
+The blocks are the blocks of all collections, in the trash and past versions too.
 """
 
 # ruff: noqa: S608 - names are constants of this module, values go into placeholders
@@ -142,7 +142,7 @@ async def update_versions(tx: Transaction, uuid: str, changes: Record) -> None:
 @dataclass(frozen=True, slots=True)
 class StoredManifest:
     """One collection: manifest, desired copies and desired storage classes, None where not set,
-    and what is confirmed.
+    and the confirmed copies.
     """
 
     uuid: str

@@ -132,8 +132,8 @@ class Transaction(Protocol):
         """All rows of a query; with `most`, the first rows up to that many bytes of text, at least
         one.
 
-        `wide`: the columns of the result whose texts have no limit. A database that is told them
-        may check their total before it sends the rows; those of other columns are not counted then.
+        `wide`: the columns of the result whose texts have no limit. A database may check the total
+        of these columns before it sends the rows, and then counts no other column.
         """
 
     async def execute(

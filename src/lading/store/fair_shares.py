@@ -53,8 +53,8 @@ class Place(StrEnum):
 class StoredTicket:
     """A ticket with its container, share and place. Times are milliseconds since 1970.
 
-    `created` is that of its request; `held_at` 0 before it is held; a held one is prolonged at
-    `due`. A parked one is charged nothing yet.
+    `created`: the time of its request. `held_at`: 0 before the ticket is held. A held ticket is
+    prolonged at `due`. A parked ticket is charged nothing yet.
     """
 
     container_uuid: str
@@ -205,7 +205,7 @@ async def parked(tx: Transaction, level: int, share: str, *, most: int) -> list[
 
 
 async def passed_over(tx: Transaction, level: int, *, clock: int) -> str | None:
-    """The share whose finish is furthest behind the clock, of those with parked containers."""
+    """The share with parked containers whose finish is furthest behind the clock."""
     rows = await tx.fetch(
         "SELECT a.share FROM fair_accounts a WHERE a.level = ? AND a.finish <= ?"
         " AND EXISTS (SELECT 1 FROM fair_tickets t WHERE t.level = a.level AND t.share = a.share"

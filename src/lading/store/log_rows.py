@@ -53,8 +53,8 @@ def is_short(field: Field) -> bool:
 
 
 def selected(kind: RecordType, field: Field) -> str:
-    """SQL expression of a field of any type of record, named like it; that of the properties of log
-    rows is for `as_json` and `as_raw`.
+    """SQL expression of a field of any type of record, named like the field. `as_json` and `as_raw`
+    decode the expression of the properties of log rows.
     """
     if not is_short(field):
         return f"{kind.plural}.{field.name}"

@@ -76,7 +76,7 @@ async def accessible(
     rows = await tx.fetch(sql, (user_uuid,) * sql.count("?"))
     owners, shared = (_named(rows, name) for name in ("owner", "shared"))
     if ("many", "") in rows:
-        # Not all projects were looked at: those that were found are not all.
+        # Not all projects were looked at: more may exist.
         owners = None
     return Accessible(user_uuid, owners, shared, ("dense", "") in rows)
 

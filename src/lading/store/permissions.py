@@ -453,7 +453,7 @@ def reaches(column: str, level: int, *, owning: bool = False, user: str = "?") -
 
 
 def reached(*, owning: bool) -> str:
-    """SQL query of the uuids on which the user has a level; with `owning`, only those that include
+    """SQL query of the uuids on which the user has a level. `owning`: only the levels that include
     owned records.
     """
     passing = " AND g.owning = 1" if owning else ""

@@ -62,7 +62,7 @@ _ENDED: Final = frozenset({"Final", "Complete", "Cancelled"})
 # Texts of a list that are written as placeholders; a longer list is one JSON text.
 _FEW: Final = 256
 # Partial indexes leave out rows where one of their columns is null. Planners use them only if the
-# condition names these columns: the one that an index begins with -> those that are never null.
+# condition names these columns: the first column of an index -> its columns that are never null.
 _NEVER_NULL: Final = {
     (kind.plural, first): [
         field.name for field in kind.columns if field.name in more and field.default

@@ -1,4 +1,4 @@
-"""Rows about quotas: what is charged to each, who waits for it, and what was spent.
+"""Rows about quotas: the charges to each quota, the requests that wait for it, the spending.
 
 - `quota_charges`: a container that waits and has room (`held` 0), or that is Locked or Running
   (`held` 1), for each quota that it is charged to, with its amounts.

@@ -35,7 +35,7 @@ _BATCH = 100
 
 
 async def count_statuses(tx: Transaction, *, since: str) -> tuple[dict[str, int], int]:
-    """Number of statuses by reason, and of dispatchers, from those that reported `since` then."""
+    """Number of statuses by reason, and of dispatchers that reported at `since` or later."""
     rows = await tx.fetch(
         "SELECT s.reason, count(*) FROM scheduling_statuses s"
         " JOIN dispatchers d ON d.uuid = s.dispatcher_uuid WHERE d.reported_at >= ?"

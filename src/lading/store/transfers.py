@@ -129,7 +129,7 @@ class StoredTransfers:
     async def take(
         self, uuids: Sequence[str], *, holder: str, now: str, until: str
     ) -> list[TaskTransfer]:
-        """Take those of the transfers that nobody holds, which the holder has until a time."""
+        """Take the transfers that nobody holds. The holder has them until a time."""
         lease = WorkLease(holder=holder, held_until=until)
         async with self._database.writing() as tx:
             taken = [uuid for uuid in uuids if await _LEASES.take(tx, uuid, lease, now=now)]

@@ -1,10 +1,10 @@
 """Position of each webhook in the log, and its dead letters.
 
 - `webhook_positions` has one row for each webhook: the number of the last log row that it is done
-  with, and its progress (`core.webhooks.schedule`). A server that sends its events holds it for
-  some seconds and renews that; those of a server that ended are taken by another.
-- `webhook_letters` has one row for each event that could not be delivered. A queued one is sent
-  again before further events.
+  with, and its progress (`core.webhooks.schedule`). A server that sends its events holds the row
+  for some seconds and renews the time; another server takes the rows of a server that ended.
+- `webhook_letters` has one row for each event that could not be delivered. A queued letter is
+  sent again before further events.
 - `webhook_attempts` has the latest attempts of each webhook.
 """
 
@@ -60,8 +60,8 @@ _Value = TypeVar("_Value", str, int)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookPosition:
     """Position of a webhook in the log: `position` is the number of the last log row that it is
-    done with, `queued` that of the first dead letter to send again, 0 for none. Times are "" for
-    never.
+    done with, `queued` the number of the first dead letter to send again, 0 for none. Times are ""
+    for never.
     """
 
     webhook_uuid: str

@@ -56,7 +56,7 @@ _ATTACHMENTS: Final = "workflow attachments"
 
 class WorkflowRuns:
     """Runs of all callers, who are named by their tokens. `transport` leads to the API; `image` is
-    that of the runner, `url` the address that clients use, `secret` signs tokens of pages.
+    the image of the runner, `url` the address that clients use; `secret` signs tokens of pages.
     """
 
     def __init__(self, transport: Transport, *, image: str, url: str, secret: bytes) -> None:

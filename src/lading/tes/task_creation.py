@@ -163,7 +163,7 @@ class TaskCreator:
     async def _store_transfer(
         self, caller: TaskCaller, uuid: str, task: JsonObject, key: str
     ) -> None:
-        """Store what is to be fetched and delivered for a task."""
+        """Store the inputs to fetch and the outputs to deliver for a task."""
         phase = first_phase(task, self._site.roots)
         if phase is None:
             return

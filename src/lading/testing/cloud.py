@@ -81,10 +81,10 @@ class FakeCloud:
     """Implements `Driver`; its method `reach` is a `VmBootstrap`. `of_set` is the same cloud for
     another dispatcher.
 
-    `work` is the behaviour of a supervisor for an assignment; `gone` is called with containers
-    whose remains are removed, `lost` with those whose supervisor ended too early. `pays` is the
-    price of a container in dollars an hour. `on_create` gets each new VM with its
-    number, and may spoil it.
+    `work` is the behaviour of a supervisor for an assignment. `gone` gets the containers whose
+    remains are removed, `lost` the containers whose supervisor ended too early. `pays` is the price
+    of a container in dollars an hour. `on_create` gets each new VM with its number, and may spoil
+    it.
     """
 
     preemption = ""

@@ -2,9 +2,9 @@
 
 It keeps containers with their transition table, locks and tokens, sends events after each change,
 and counts what the design forbids: two users of one container at the same time. Faults are drawn
-from a seed: an answer of 503, one that comes after the change was made, lists that are answered
-late and hence are old. `tokens` has those of further dispatchers by their secrets; a caller with
-another secret is the first dispatcher.
+from a seed: an answer of 503, an error after the change was made, lists that are answered late and
+hence are old. `tokens`: the tokens of further dispatchers by their secrets; a caller with another
+secret is the first dispatcher.
 
 `dispatching` runs a dispatcher in the background of a test, with very short pauses.
 """

@@ -213,8 +213,8 @@ def _write(path: Path, content: str) -> None:
 
 
 def make_loader_cache(libraries: Iterable[tuple[str, str]], *, flags: int = 0x0303) -> bytes:
-    """The cache of the dynamic loader with these names and paths, as glibc writes it; `flags` are
-    those of libraries of 64 bits by default.
+    """The cache of the dynamic loader with these names and paths, as glibc writes it. `flags`: by
+    default the flags of libraries of 64 bits.
     """
     rows = list(libraries)
     texts = bytearray()

@@ -295,7 +295,7 @@ class FakeCluster(ExchangesOnly):
             )
         owners = document["metadata"].get("ownerReferences", [])
         if owners and owners[0]["uid"] not in self._uids():
-            # The garbage collector finds what is made after its owner has gone, too.
+            # The garbage collector also finds an object that is made after its owner has gone.
             self._spawn(self._collect(owners[0]["uid"]))
         self.pulse.beat()
         return document

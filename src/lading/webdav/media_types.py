@@ -12,7 +12,7 @@ from mimetypes import MimeTypes
 from typing import Final
 from urllib.parse import quote
 
-# Suffixes that browsers show as text, besides those of Python's table.
+# Suffixes that browsers show as text, besides the suffixes of Python's table.
 _TEXT: Final = (
     ".bed", ".cfg", ".cwl", ".fa", ".fai", ".fasta", ".fastq", ".fq", ".gff", ".gtf", ".ini",
     ".log", ".md", ".nf", ".out", ".err", ".r", ".sam", ".sh", ".toml", ".vcf", ".wdl", ".yaml",
@@ -51,7 +51,7 @@ def media_type_of(name: str) -> str:
     """The Content-Type of a file, by its name."""
     guessed, encoding = _TYPES.guess_type(f"/{name}")
     if encoding:
-        # A compressed file is sent unchanged, so its type is that of the compression.
+        # A compressed file is sent unchanged, so its type is the type of the compression.
         return f"application/{'gzip' if encoding == 'gzip' else 'octet-stream'}"
     found = guessed or "application/octet-stream"
     return (

@@ -19,7 +19,7 @@ from lading.store.database import Dialect, Row, Transaction, Value
 from lading.store.permissions import reaches
 from lading.store.query import ConditionWriter, alias_condition
 
-# Most containers that are examined for reuse; the first rank is that of usable results.
+# Most containers that are examined for reuse; the first rank is the rank of usable results.
 CANDIDATES = 50
 
 # Containers compared to explain a miss, and those whose readers are examined for that.

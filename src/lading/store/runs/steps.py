@@ -53,8 +53,8 @@ class RunScope:
 def owned_scope(
     dialect: Dialect, key: str, owner_uuid: str, *, since: str, number: int | None, is_latest: bool
 ) -> RunScope:
-    """The steps of an attempt of the run that owns them: those with its number, of the latest also
-    those without any. `number` None: the steps of all attempts.
+    """The steps of an attempt of the run that owns them: the steps with its number. The latest
+    attempt also has the steps without a number. `number` None: the steps of all attempts.
     """
     condition, values = "r.owner_uuid = ? AND r.created_at >= ?", (owner_uuid, since)
     if number is None:

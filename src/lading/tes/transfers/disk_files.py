@@ -31,7 +31,7 @@ _MAX_DEPTH: Final = 100
 MAX_FILES: Final = 100_000
 """Files of one directory that is an input."""
 
-# All users may read what a task delivers; only the server's user may change it.
+# All users may read delivered files; only the server's user may change them.
 _DIRECTORY_MODE: Final = 0o755
 _FILE_MODE: Final = 0o644
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

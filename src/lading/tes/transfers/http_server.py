@@ -18,7 +18,7 @@ from lading.tes.transfers.outside_http import (
 
 
 class HttpSource:
-    """Implements ObjectSource. `headers` are those that the server asks for."""
+    """Implements ObjectSource. `headers`: the headers that the server asks for."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class OutputSender:
     async def deliver_all(
         self, transfer: TaskTransfer, tree: FileTree, note: Callable[[str], None]
     ) -> None:
-        """Deliver what the task made of its outputs. Raises TransferFailed for the first file that
+        """Deliver the outputs that the task made. Raises TransferFailed for the first file that
         cannot be delivered.
         """
         try:

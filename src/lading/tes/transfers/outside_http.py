@@ -28,8 +28,8 @@ _PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _MOST_SERVERS: Final = 16
 # Bytes of the text of an error that are read.
 _MOST_TEXT: Final = 16 << 10
-# Headers that are sent to another server than the one that they were made for. Any other may be a
-# secret: those of a DRS server have names of its own.
+# Headers that a redirect to another server keeps. Any other header may be a secret: a DRS server
+# chooses the names of its headers.
 _COMMON: Final = frozenset(
     {
         "user-agent",

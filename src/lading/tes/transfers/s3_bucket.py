@@ -213,7 +213,7 @@ class S3Bucket:
 
 
 class S3Source:
-    """Implements ObjectSource for the object `key`; `listed` is what a listing said of it."""
+    """Implements ObjectSource for the object `key`; `listed`: its entry in a listing."""
 
     def __init__(self, bucket: S3Bucket, key: str, *, listed: ListedObject | None = None) -> None:
         self._bucket = bucket

@@ -44,7 +44,7 @@ class FoundSource:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Servers:
     """The servers that the tasks of one user reach. `names` are the user's name, email address and
-    uuid; `endpoint` and `region` are those of buckets that no credential names.
+    uuid; `endpoint` and `region` locate buckets that no credential names.
     """
 
     http: OutsideHttp

@@ -70,10 +70,11 @@ _MOST_ENDED: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferSite:
-    """Settings of the installation: `root_token` is that of the system user, `most` the transfers
-    at a time, `lifetime` the seconds for which an unused fetched object is kept, `retry` the policy
-    of calls to the server's own API, `endpoint` and `region` are those of buckets for which a user
-    has no credential.
+    """Settings of the installation.
+
+    `root_token`: the token of the system user. `most`: the transfers at a time. `lifetime`: the
+    seconds for which an unused fetched object is kept. `retry`: the policy of calls to the server's
+    own API. `endpoint`, `region`: the address of buckets for which a user has no credential.
     """
 
     root_token: str
