@@ -30,12 +30,12 @@ class BagWriter:
     room for one file of the payload at a time.
     """
 
-    def __init__(self, place: Path, *, packed: bool) -> None:
-        self._place = place
-        self._sink = open_sink(place, packed=packed)
-        self._held = ExitStack()
+    def __init__(self, path: Path, *, packed: bool) -> None:
+        self._path = path
+        self._sink = open_sink(path, packed=packed)
+        self._exit_stack = ExitStack()
         self._payload, self._tags = (
-            {name: self._held.enter_context(_spool()) for name in _DIGESTS} for _ in range(2)
+            {name: self._exit_stack.enter_context(_spool()) for name in _DIGESTS} for _ in range(2)
         )
         self._contents: set[str] = set()
         self._size = 0
@@ -44,12 +44,12 @@ class BagWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._held.close()
+        self._exit_stack.close()
         self._sink.close()
 
     def data(self) -> PayloadFile:
         """A file of the payload that grows; a context manager."""
-        return PayloadFile(self, self._place.with_name(f"{self._place.name}.part"))
+        return PayloadFile(self, self._path.with_name(f"{self._path.name}.part"))
 
     def keep(self, digests: Mapping[str, str], size: int, file: Path) -> bool:
         """Take a finished file of the payload; whether its content is new."""
@@ -96,10 +96,10 @@ class BagWriter:
                 raw.write(signed)
         return signed
 
-    def add_signature(self, text: str) -> None:
+    def add_signature(self, signature: str) -> None:
         """Write the signature of the checksums."""
         with self._sink.opened(f"{TAG_CHECKSUMS}.sig") as raw:
-            raw.write(text.encode())
+            raw.write(signature.encode())
 
 
 class TagFile:
@@ -111,42 +111,42 @@ class TagFile:
     def add(self, piece: bytes) -> None:
         """Write some bytes."""
         self._raw.write(piece)
-        for one in self._sums.values():
-            one.update(piece)
+        for checksum in self._sums.values():
+            checksum.update(piece)
 
     def digests(self) -> dict[str, str]:
         """The checksums of what was written, in hex digits, by their algorithms."""
-        return {name: one.hexdigest() for name, one in self._sums.items()}
+        return {name: checksum.hexdigest() for name, checksum in self._sums.items()}
 
 
 class PayloadFile:
     """A file of the payload while it is written."""
 
-    def __init__(self, bag: BagWriter, place: Path) -> None:
-        self._bag, self._place = bag, place
+    def __init__(self, bag: BagWriter, path: Path) -> None:
+        self._bag, self._path = bag, path
         self._digests = _digests()
         self._size = 0
-        self._raw: IO[bytes] = place.open("wb")
+        self._raw: IO[bytes] = path.open("wb")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._raw.close()
-        self._place.unlink(missing_ok=True)
+        self._path.unlink(missing_ok=True)
 
     def add(self, piece: bytes) -> None:
         """Write some bytes."""
         self._raw.write(piece)
-        for one in self._digests.values():
-            one.update(piece)
+        for digest in self._digests.values():
+            digest.update(piece)
         self._size += len(piece)
 
     def finish(self) -> tuple[StoredFile, bool]:
         """Put the file into the bag; what it is, and whether the content is new there."""
         self._raw.close()
-        digests = {name: one.hexdigest() for name, one in self._digests.items()}
-        is_new = self._bag.keep(digests, self._size, self._place)
+        digests = {name: digest.hexdigest() for name, digest in self._digests.items()}
+        is_new = self._bag.keep(digests, self._size, self._path)
         return StoredFile(digests["sha1"], self._size), is_new
 
 
@@ -154,29 +154,29 @@ class ProvSpool:
     """Records of PROV in temporary files, to become documents in PROV-N and PROV-JSON."""
 
     def __init__(self) -> None:
-        self._held = ExitStack()
-        self._text = self._held.enter_context(_spool())
-        self._kinds = {kind: self._held.enter_context(_spool()) for kind in KINDS}
+        self._exit_stack = ExitStack()
+        self._prov_n = self._exit_stack.enter_context(_spool())
+        self._kinds = {kind: self._exit_stack.enter_context(_spool()) for kind in KINDS}
         self._number = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._held.close()
+        self._exit_stack.close()
 
     def add(self, records: Iterable[ProvRecord]) -> None:
         """Add records at the end."""
-        for one in records:
+        for record in records:
             self._number += 1
-            self._text.write(f"  {prov_n(one)}\n")
-            key = json.dumps(one.key or f"_:r{self._number}")
-            self._kinds[one.kind].write(f"{key}: {json.dumps(prov_json(one))}\n")
+            self._prov_n.write(f"  {prov_n(record)}\n")
+            key = json.dumps(record.key or f"_:r{self._number}")
+            self._kinds[record.kind].write(f"{key}: {json.dumps(prov_json(record))}\n")
 
     def prov_n(self, prefixes: Mapping[str, str]) -> Iterator[bytes]:
         """The document in PROV-N, in pieces."""
         yield "".join(f"{line}\n" for line in prov_n_head(prefixes)).encode()
-        yield from _read(self._text)
+        yield from _read(self._prov_n)
         yield b"endDocument\n"
 
     def prov_json(self, prefixes: Mapping[str, str]) -> Iterator[bytes]:

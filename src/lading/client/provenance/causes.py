@@ -54,7 +54,7 @@ class Causes:
     @property
     def first(self) -> StepComparison | None:
         """The step that is the cause: the furthest one that differs by itself."""
-        own = [one for one in self.steps if one.fields or not one.repeats]
+        own = [step for step in self.steps if step.fields or not step.repeats]
         return own[-1] if own else None
 
 
@@ -71,36 +71,40 @@ async def find_causes(
     """Compare two requests, and the steps that made those of their inputs that differ, as far as
     the caller may read them. At most `most` pairs of steps are compared.
     """
-    ahead, found = [(ours, theirs)], list[StepComparison]()
-    known: set[tuple[str, str]] = set()
-    while ahead and len(found) < most:
-        mine, other = ahead.pop(0)
+    ahead, steps = [(ours, theirs)], list[StepComparison]()
+    compared: set[tuple[str, str]] = set()
+    while ahead and len(steps) < most:
+        ours_ahead, theirs_ahead = ahead.pop(0)
         explained = []
-        for target, hashes in changed_inputs(mine, other).items():
+        for target, hashes in changed_inputs(ours_ahead, theirs_ahead).items():
             pair = await _makers(api, hashes)
             if pair is None:
                 continue
             explained.append(target)
             uuids = _uuid(pair[0]), _uuid(pair[1])
-            if uuids not in known:
-                known.add(uuids)
+            if uuids not in compared:
+                compared.add(uuids)
                 ahead.append(pair)
-        found.append(_step(mine, other, explained, await _secrets(api, mine, other)))
-    return Causes(steps=tuple(found), is_cut=bool(ahead))
+        steps.append(
+            _step(
+                ours_ahead, theirs_ahead, explained, await _secrets(api, ours_ahead, theirs_ahead)
+            )
+        )
+    return Causes(steps=tuple(steps), is_cut=bool(ahead))
 
 
 async def _secrets(
     api: ApiClient, ours: ComparedRequest, theirs: ComparedRequest
 ) -> tuple[FieldDifference, ...]:
     """The difference of the secrets of two requests, without their values; none where the server
-    does not say.
+    does not report it.
     """
-    if not any(one.request.get("secrets_needed") for one in (ours, theirs)):
+    if not any(compared.request.get("secrets_needed") for compared in (ours, theirs)):
         return ()
-    uuid, other = (str(one.request["uuid"]) for one in (ours, theirs))
-    if infix_of(uuid) != Infix.REQUEST or infix_of(other) != Infix.REQUEST:
+    uuid, other_uuid = (str(compared.request["uuid"]) for compared in (ours, theirs))
+    if infix_of(uuid) != Infix.REQUEST or infix_of(other_uuid) != Infix.REQUEST:
         return ()
-    params = {"compared_with": other}
+    params = {"compared_with": other_uuid}
     why: Any = await api.request("GET", f"container_requests/{uuid}/why", params=params)
     if not why.get("secrets_differ"):
         return ()
@@ -128,17 +132,17 @@ def _step(
 async def _makers(
     api: ApiClient, hashes: tuple[str, str]
 ) -> tuple[ComparedRequest, ComparedRequest] | None:
-    """The steps whose outputs have these hashes; None unless both are known, and two."""
+    """The steps whose outputs have these hashes; None unless there are two different steps."""
     containers = await api.list(
         "containers", filters=[["output", "in", list(hashes)]], order=["created_at asc"]
     )
-    made = {one["output"]: one for one in reversed(containers)}
-    if any(one not in made for one in hashes):
+    makers = {container["output"]: container for container in reversed(containers)}
+    if any(pdh not in makers for pdh in hashes):
         return None
-    names = await _requests(api, (one["uuid"] for one in made.values()))
+    names = await _requests(api, (container["uuid"] for container in makers.values()))
     ours, theirs = (
-        ComparedRequest(request=names.get(made[one]["uuid"], made[one]), container=made[one])
-        for one in hashes
+        ComparedRequest(request=names.get(makers[pdh]["uuid"], makers[pdh]), container=makers[pdh])
+        for pdh in hashes
     )
     return ours, theirs
 
@@ -150,7 +154,7 @@ async def _requests(api: ApiClient, containers: Iterable[str]) -> dict[str, Reco
         select=_SELECT,
         order=["created_at asc"],
     )
-    return {one["container_uuid"]: one for one in reversed(listed)}
+    return {request["container_uuid"]: request for request in reversed(listed)}
 
 
 def _uuid(side: ComparedRequest) -> str:

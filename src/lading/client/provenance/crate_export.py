@@ -74,12 +74,12 @@ async def export_crate(
     """
     order = await ended_in_order(api, uuids)
     images = {
-        one.pdh: CrateImage(names=one.names, sha256=one.digest.removeprefix("sha256:"))
-        for one in await list_images(api)
+        image.pdh: CrateImage(names=image.names, sha256=image.digest.removeprefix("sha256:"))
+        for image in await list_images(api)
     }
     workflow = await _find_workflow(api, order)
-    with ExitStack() as held:
-        entities, nodes, items = (held.enter_context(JsonSpool()) for _ in range(3))
+    with ExitStack() as exit_stack:
+        entities, nodes, items = (exit_stack.enter_context(JsonSpool()) for _ in range(3))
         making = _Export(
             api=api,
             blocks=blocks,
@@ -126,21 +126,21 @@ class _Export:
     async def add(self, page: Sequence[CrateStep]) -> None:
         """Write some steps."""
         await self._write_logs(page)
-        for one in page:
-            for record in (one.request, one.container):
+        for step in page:
+            for record in (step.request, step.container):
                 if record["uuid"] not in self.written:
                     self.written.add(record["uuid"])
                     self._note(self.writer.write_json(f"records/{record['uuid']}.json", record))
-            self.entities.add(self.graph.step(one))
-            self.nodes.add(self.prov.step(one))
+            self.entities.add(self.graph.step(step))
+            self.nodes.add(self.prov.step(step))
             if self.workflow is not None:
-                self.items.add([self.batch.step(one)])
-                self._write_cwl(one)
-            self.images[str(one.container["container_image"])] = None
-            self.data |= {pdh: None for _, pdh, _ in inputs_of(one.container)}
-            if one.container["output"]:
-                self.data[str(one.container["output"])] = None
-            self.name = str(one.request["name"] or one.request["uuid"])
+                self.items.add([self.batch.step(step)])
+                self._write_cwl(step)
+            self.images[str(step.container["container_image"])] = None
+            self.data |= {pdh: None for _, pdh, _ in inputs_of(step.container)}
+            if step.container["output"]:
+                self.data[str(step.container["output"])] = None
+            self.name = str(step.request["name"] or step.request["uuid"])
 
     async def finish(self, report: Progress) -> None:
         """Write contents and metadata."""
@@ -162,55 +162,55 @@ class _Export:
     def _note(self, file: CrateFile) -> None:
         self.entities.add(self.graph.file(file))
 
-    def _write_cwl(self, one: CrateStep) -> None:
+    def _write_cwl(self, step: CrateStep) -> None:
         assert self.workflow is not None
-        found = cwl_of(one.container) if self.workflow.language == "cwl" else None
+        documents = cwl_of(step.container) if self.workflow.language == "cwl" else None
         # Workflows within workflows have runners too: the first one is the whole.
-        if found is not None and _CWL_FILE not in self.written:
+        if documents is not None and _CWL_FILE not in self.written:
             self.written.add(_CWL_FILE)
-            for path, value in zip((_CWL_FILE, _JOB_FILE), found, strict=True):
+            for path, value in zip((_CWL_FILE, _JOB_FILE), documents, strict=True):
                 self._note(self.writer.write_json(path, value))
             # The documents name tools and files of collections that no step has mounted.
-            self.data |= dict.fromkeys(collections_of(list(found)))
+            self.data |= dict.fromkeys(collections_of(list(documents)))
 
     async def _write_logs(self, page: Sequence[CrateStep]) -> None:
         logs = {
-            str(one.container["uuid"]): str(one.container["log"])
-            for one in page
-            if one.container["log"] and one.container["uuid"] not in self.written
+            str(step.container["uuid"]): str(step.container["log"])
+            for step in page
+            if step.container["log"] and step.container["uuid"] not in self.written
         }
         async with aclosing(
             signed_manifests(self.api, list(dict.fromkeys(logs.values())))
-        ) as found:
-            signed = {pdh: text async for pdh, text in found}
+        ) as manifests:
+            signed = {pdh: signed_manifest async for pdh, signed_manifest in manifests}
         for uuid, log in logs.items():
             tree = filetree.from_manifest(signed[log])
             for file in await write_tree(self.blocks, self.writer, f"logs/{uuid}", tree):
                 self._note(file)
 
     async def _write_contents(self, report: Progress) -> None:
-        """Write all manifests, and the files that are wanted."""
+        """Write all manifests, and the files that the options ask for."""
         trees: dict[str, FileTree] = {}
         locators: dict[str, str] = {}
-        wanted = sorted({**self.data, **self.images})
+        hashes = sorted({**self.data, **self.images})
         number = 0
-        async with aclosing(signed_manifests(self.api, wanted)) as found:
-            async for pdh, signed in found:
+        async with aclosing(signed_manifests(self.api, hashes)) as manifests:
+            async for pdh, signed in manifests:
                 number += 1
-                report(number, len(wanted))
-                text = strip_signatures(signed).encode("utf-8", "surrogatepass")
-                self._note(self.writer.write(f"manifests/{pdh}.txt", [text]))
+                report(number, len(hashes))
+                manifest_bytes = strip_signatures(signed).encode("utf-8", "surrogatepass")
+                self._note(self.writer.write(f"manifests/{pdh}.txt", [manifest_bytes]))
                 is_wanted = self.options.with_data and pdh in self.data
                 if not is_wanted and not (self.options.with_images and pdh in self.images):
                     continue
                 tree = trees[f"data/{pdh}"] = filetree.from_manifest(signed)
-                for _, file in filetree.files(tree):
-                    for one in file.segments:
-                        locators[filetree.bare(one.locator)] = one.locator
+                for _, node in filetree.files(tree):
+                    for segment in node.segments:
+                        locators[filetree.bare(segment.locator)] = segment.locator
                 files = await write_tree(self.blocks, self.writer, f"data/{pdh}", tree)
-                for made in files:
-                    self._note(made)
-                paths = [made.path for made in files]
+                for file in files:
+                    self._note(file)
+                paths = [file.path for file in files]
                 self.entities.add(self.graph.content(pdh, paths, is_image=not is_wanted))
         for block in block_sources(trees)[1]:
             piece = await self.blocks.get(locators[block])
@@ -218,13 +218,13 @@ class _Export:
 
 
 async def _find_workflow(api: ApiClient, uuids: Sequence[str]) -> CrateWorkflow | None:
-    """The workflow of the requests: CWL if one of them has run `arvados-cwl-runner`; none for a
+    """The workflow of the requests: CWL if a request has run `arvados-cwl-runner`; None for a
     single request.
     """
     for start in range(0, len(uuids), _PAGE):
         some = uuids[start : start + _PAGE]
         rows = await rows_by_field(api, "container_requests", "uuid", some, ("uuid", "mounts"))
-        if any(cwl_of(one) for one in rows):
+        if any(cwl_of(row) for row in rows):
             return CrateWorkflow(path=_CWL_FILE, language="cwl")
     return CrateWorkflow(path=_BATCH_FILE, language="lading") if len(uuids) > 1 else None
 

@@ -51,21 +51,21 @@ class CrateRun:
 class CrateContents:
     """Contents of a checked crate: runs, the earliest first, and manifests by hash.
 
-    `sources` are the pieces of blocks in files of the crate; `kept` the blocks that are in it as
-    they are.
+    `sources` are the pieces of blocks in files of the crate; `block_paths` the files of
+    whole blocks.
     """
 
     runs: list[CrateRun]
     manifests: dict[str, str]
     sources: dict[str, tuple[BlockPiece, ...]] = field(default_factory=dict)
-    kept: dict[str, str] = field(default_factory=dict)
+    block_paths: dict[str, str] = field(default_factory=dict)
 
     def missing(self, pdh: str) -> list[str]:
         """The blocks of a content that are not in the crate."""
         return [
-            one
-            for one in dict.fromkeys(map(filetree.bare, manifest.locators(self.manifests[pdh])))
-            if one not in self.sources and one not in self.kept and one != _EMPTY
+            block
+            for block in dict.fromkeys(map(filetree.bare, manifest.locators(self.manifests[pdh])))
+            if block not in self.sources and block not in self.block_paths and block != _EMPTY
         ]
 
 
@@ -87,16 +87,16 @@ def read_contents(reader: CrateReader) -> CrateContents:
     _check_sizes(reader)
     manifests, runs = {}, []
     for path in reader.paths:
-        if found := _MANIFEST.fullmatch(path):
-            manifests[found[1]] = _manifest(reader, path, found[1])
-        elif (found := _RECORD.fullmatch(path)) and "-xvhdp-" in path:
-            runs.append(_run(reader, found[1]))
-    runs.sort(key=lambda one: (str(one.request.get("created_at")), str(one.request["uuid"])))
+        if match := _MANIFEST.fullmatch(path):
+            manifests[match[1]] = _manifest(reader, path, match[1])
+        elif (match := _RECORD.fullmatch(path)) and "-xvhdp-" in path:
+            runs.append(_run(reader, match[1]))
+    runs.sort(key=lambda run: (str(run.request.get("created_at")), str(run.request["uuid"])))
     return CrateContents(
         runs=runs,
         manifests=manifests,
         sources=_sources(reader, manifests),
-        kept={
+        block_paths={
             path.removeprefix("blocks/"): path
             for path in reader.paths
             if path.startswith("blocks/")
@@ -118,7 +118,7 @@ def _manifest(reader: CrateReader, path: str, pdh: str) -> str:
     text = reader.text(path)
     if manifest.portable_data_hash(text) != pdh:
         raise Corrupt(f"{path}: is not the manifest of this hash")
-    if any(_SIZED.match(one) is None for one in manifest.locators(text)):
+    if any(_SIZED.match(block) is None for block in manifest.locators(text)):
         raise Corrupt(f"{path}: names a block without its size")
     return text
 
@@ -132,7 +132,7 @@ def _sources(
     return {
         block: pieces
         for block, pieces in sources.items()
-        if all(one.path in reader.paths for one in pieces)
+        if all(piece.path in reader.paths for piece in pieces)
     }
 
 
@@ -152,52 +152,51 @@ async def import_crate(
     project: str | None = None,
     progress: Progress | None = None,
 ) -> ImportedCrate:
-    """Store what is in a crate, after `check`, in a new project or in `project`.
+    """Store the contents of a crate, after `check`, in a new project or in `project`.
 
     Raises Conflict, naming it, for an input or output that is neither in the crate as a whole nor
     in the store; then nothing is stored. Raises Corrupt, TooLarge as the readers of the crate.
     """
     contents = read_contents(reader)
-    wanted = {pdh: None for one in contents.runs for pdh in contents_of(one)}
-    images = {str(one.container.get("container_image")): None for one in contents.runs}
-    for pdh in wanted:
+    contents_needed = {pdh: None for run in contents.runs for pdh in contents_of(run)}
+    images = {str(run.container.get("container_image")): None for run in contents.runs}
+    for pdh in contents_needed:
         if pdh not in contents.manifests:
             raise Conflict(f"manifests/{pdh}.txt: is missing in the crate")
-    # One look for all before anything is stored, so that a crate that lacks something changes
-    # nothing.
-    present = await _present(api, [*wanted, *images])
-    stored, absent = _to_store(contents, wanted, images, present)
+    # All are looked up before anything is stored, so that an incomplete crate changes nothing.
+    present = await _present(api, [*contents_needed, *images])
+    stored, absent = _to_store(contents, contents_needed, images, present)
     signed = await _store_blocks(blocks, reader, contents, stored, progress)
     if project is None:
         attributes = {"name": f"Crate {name}", "group_class": "project"}
-        made = await api.create("groups", attributes, ensure_unique_name=True)
-        project = str(made["uuid"])
+        group = await api.create("groups", attributes, ensure_unique_name=True)
+        project = str(group["uuid"])
     await _store_collections(api, contents, stored, signed, project)
-    kept = await _store_documents(api, blocks, reader, name=name, project=project)
+    collection = await _store_documents(api, blocks, reader, name=name, project=project)
     return ImportedCrate(
         project_uuid=project,
-        collection_uuid=kept,
+        collection_uuid=collection,
         new=tuple(stored),
-        present=tuple(pdh for pdh in dict.fromkeys([*wanted, *images]) if pdh in present),
+        present=tuple(pdh for pdh in dict.fromkeys([*contents_needed, *images]) if pdh in present),
         absent_images=tuple(absent),
     )
 
 
 def _to_store(
     contents: CrateContents,
-    wanted: Collection[str],
+    needed: Collection[str],
     images: Collection[str],
     present: Container[str],
 ) -> tuple[list[str], list[str]]:
     """The contents to store, and the images that are neither in the crate nor in the store."""
     stored, absent = [], []
-    for pdh in dict.fromkeys([*wanted, *images]):
+    for pdh in dict.fromkeys([*needed, *images]):
         if pdh in present:
             continue
         lacking = contents.missing(pdh) if pdh in contents.manifests else ["its manifest"]
         if not lacking:
             stored.append(pdh)
-        elif pdh in wanted:
+        elif pdh in needed:
             raise Conflict(
                 f"{pdh}: block {lacking[0]} is neither in the crate nor here; "
                 "export it with --data, or store the collection first"
@@ -217,12 +216,12 @@ async def _store_collections(
     """Create a collection for each of these contents. Raises Corrupt for another hash."""
     labels = _labels(contents)
     for pdh in stored:
-        text = manifest.sign(
-            contents.manifests[pdh], lambda one: signed.get(filetree.bare(one), one)
+        manifest_text = manifest.sign(
+            contents.manifests[pdh], lambda block: signed.get(filetree.bare(block), block)
         )
         record = await api.create(
             "collections",
-            {"name": labels.get(pdh, pdh), "manifest_text": text, "owner_uuid": project},
+            {"name": labels.get(pdh, pdh), "manifest_text": manifest_text, "owner_uuid": project},
             ensure_unique_name=True,
         )
         if record["portable_data_hash"] != pdh:
@@ -231,18 +230,18 @@ async def _store_collections(
 
 def _run(reader: CrateReader, uuid: str) -> CrateRun:
     request = reader.record(uuid)
-    held = request.get("container_uuid")
+    container_uuid = request.get("container_uuid")
     path = f"records/{uuid}.json"
-    if not isinstance(held, str) or f"records/{held}.json" not in reader.paths:
+    if not isinstance(container_uuid, str) or f"records/{container_uuid}.json" not in reader.paths:
         raise Corrupt(f"{path}: the record of its container is missing")
-    container = reader.record(held)
+    container = reader.record(container_uuid)
     mounts = container.get("mounts")
     if not isinstance(mounts, dict) or not all(map(_is_mount, mounts.values())):
-        raise Corrupt(f"records/{held}.json: has no mounts")
+        raise Corrupt(f"records/{container_uuid}.json: has no mounts")
     for name in ("output", "container_image"):
         value = container.get(name)
         if value is not None and not is_pdh(str(value)):
-            raise Corrupt(f"records/{held}.json: {name} is no hash")
+            raise Corrupt(f"records/{container_uuid}.json: {name} is no hash")
     return CrateRun(request=request, container=container)
 
 
@@ -272,7 +271,7 @@ def _tree(pdh: str, manifests: Mapping[str, str]) -> FileTree:
 
 
 async def _present(api: ApiClient, hashes: list[str]) -> set[str]:
-    found: set[str] = set()
+    present: set[str] = set()
     for start in range(0, len(hashes), 100):
         some = hashes[start : start + 100]
         rows = await api.list(
@@ -282,8 +281,8 @@ async def _present(api: ApiClient, hashes: list[str]) -> set[str]:
             distinct=True,
             limit=len(some),
         )
-        found |= {str(one["portable_data_hash"]) for one in rows}
-    return found
+        present |= {str(row["portable_data_hash"]) for row in rows}
+    return present
 
 
 async def _store_blocks(
@@ -294,17 +293,17 @@ async def _store_blocks(
     progress: Progress | None,
 ) -> dict[str, str]:
     """Store the blocks of these contents; the signed locators by hash and size."""
-    wanted = {
-        filetree.bare(one): None
+    blocks_needed = {
+        filetree.bare(block_locator): None
         for pdh in stored
-        for one in manifest.locators(contents.manifests[pdh])
+        for block_locator in manifest.locators(contents.manifests[pdh])
     }
-    sizes = {block: int(block.partition("+")[2]) for block in wanted}
+    sizes = {block: int(block.partition("+")[2]) for block in blocks_needed}
     total = sum(sizes.values())
     # The crate is a stranger's: a few bytes of it must not name petabytes to be stored.
     if total > _MOST_STORED * sum(reader.size(path) for path in reader.paths):
         raise TooLarge(
-            f"{reader.place}: names {total} bytes of blocks, far more than its files have"
+            f"{reader.path}: names {total} bytes of blocks, far more than its files have"
         )
     signed: dict[str, str] = {}
     done = 0
@@ -313,19 +312,19 @@ async def _store_blocks(
             raise TooLarge(f"{block}: is larger than a block can be")
         if size == 0:
             continue
-        if block in contents.kept:
-            data = b"".join(reader.pieces(contents.kept[block], 0, size))
+        if block in contents.block_paths:
+            data = b"".join(reader.pieces(contents.block_paths[block], 0, size))
         else:
             data = b"".join(
                 piece
-                for one in contents.sources[block]
-                for piece in reader.pieces(one.path, one.position, one.length)
+                for source in contents.sources[block]
+                for piece in reader.pieces(source.path, source.position, source.length)
             )
-        found = await blocks.put(data)
+        stored_locator = await blocks.put(data)
         # The store hashes what it gets: a crate cannot place other bytes under a known hash.
-        if filetree.bare(found) != block:
+        if filetree.bare(stored_locator) != block:
             raise Corrupt(f"{block}: the files of the crate give another block")
-        signed[block] = found
+        signed[block] = stored_locator
         done += size
         if progress is not None:
             progress(done, total)
@@ -347,13 +346,13 @@ async def _store_documents(
                     spool.write(piece)
                 spool.flush()
                 await writer.add_file(path, Path(spool.name))
-        text = await writer.finish()
+        manifest_text = await writer.finish()
     properties = {"crate": name, **({"signed_by": reader.signer} if reader.signer else {})}
     record = await api.create(
         "collections",
         {
             "name": f"Crate {name}",
-            "manifest_text": text,
+            "manifest_text": manifest_text,
             "owner_uuid": project,
             "properties": properties,
         },
@@ -365,21 +364,24 @@ async def _store_documents(
 def _labels(contents: CrateContents) -> dict[str, str]:
     """Names of collections, from the names of the requests."""
     labels: dict[str, str] = {}
-    for one in contents.runs:
-        name = _plain(one.request.get("name") or one.request["uuid"])
-        if one.container.get("output"):
-            labels.setdefault(str(one.container["output"]), f"Output of {name}")
-        labels.setdefault(str(one.container.get("container_image")), f"Image of {name}")
-    for one in contents.runs:
-        name = _plain(one.request.get("name") or one.request["uuid"])
-        for target, pdh, _ in inputs_of(one.container):
+    for run in contents.runs:
+        name = _plain(run.request.get("name") or run.request["uuid"])
+        if run.container.get("output"):
+            labels.setdefault(str(run.container["output"]), f"Output of {name}")
+        labels.setdefault(str(run.container.get("container_image")), f"Image of {name}")
+    for run in contents.runs:
+        name = _plain(run.request.get("name") or run.request["uuid"])
+        for target, pdh, _ in inputs_of(run.container):
             labels.setdefault(pdh, f"Input {_plain(target)} of {name}")
     return labels
 
 
 def _plain(value: Any) -> str:
-    """A text of a stranger as a part of a name."""
-    text = "".join(one if one.isprintable() and one != "/" else " " for one in str(value))
+    """A stranger's text in a form that a name can have."""
+    text = "".join(
+        character if character.isprintable() and character != "/" else " "
+        for character in str(value)
+    )
     return text.strip()[:80]
 
 
@@ -390,7 +392,7 @@ def crate_name(reader: CrateReader) -> str:
         return "of many steps"
     try:
         graph = json.loads(reader.text(METADATA))["@graph"]
-        found = next(one["name"] for one in graph if one["@id"] == "./")
+        name = next(entity["name"] for entity in graph if entity["@id"] == "./")
     except (ValueError, KeyError, TypeError, StopIteration, RecursionError) as error:
         raise Corrupt(f"{METADATA}: is no metadata of a crate") from error
-    return _plain(found) or "without a name"
+    return _plain(name) or "without a name"

@@ -54,7 +54,7 @@ _SIGNATURE: Final = f"{CHECKSUMS}.sig"
 class CrateReader:
     """A crate whose files are listed and checked by `check`."""
 
-    place: Path
+    path: Path
     signer: str = ""
     """Fingerprint of the key that has signed it; "" if nobody has."""
     _source: _Source = field(init=False)
@@ -66,10 +66,10 @@ class CrateReader:
 
     def __enter__(self) -> Self:
         try:
-            mode = self.place.stat().st_mode
+            mode = self.path.stat().st_mode
         except OSError as error:
-            raise NotFound(f"{self.place}: there is no such crate") from error
-        self._source = _Folder(self.place) if stat.S_ISDIR(mode) else _Archive(self.place)
+            raise NotFound(f"{self.path}: there is no such crate") from error
+        self._source = _Folder(self.path) if stat.S_ISDIR(mode) else _Archive(self.path)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,7 +99,7 @@ class CrateReader:
         """
         if CHECKSUMS not in self._source.sizes and _BAG in self._source.sizes:
             raise Invalid(
-                f"{self.place}: is a bag for other programs; "
+                f"{self.path}: is a bag for other programs; "
                 "`lading import` reads what `lading export` writes without --format"
             )
         listed = self._text(CHECKSUMS, _MOST_TEXT)
@@ -108,16 +108,16 @@ class CrateReader:
             signature = self._text(_SIGNATURE, LONGEST).decode(errors="replace")
             self.signer = verify(listed, signature, trusted)
         elif trusted:
-            raise Invalid(f"{self.place}: is not signed, and you ask for a signature")
+            raise Invalid(f"{self.path}: is not signed, and you ask for a signature")
         self._sums = _parse(listed)
         others = self._source.sizes.keys() - self._sums.keys() - {CHECKSUMS, _SIGNATURE}
         if others:
             raise Corrupt(f"{_shown(min(others))}: is in the crate, and not in {CHECKSUMS}")
-        for path, wanted in self._sums.items():
+        for path, expected in self._sums.items():
             digest = hashlib.sha256()
             for piece in self.pieces(path):
                 digest.update(piece)
-            if digest.hexdigest() != wanted:
+            if digest.hexdigest() != expected:
                 raise Corrupt(f"{_shown(path)}: was changed: its checksum is another")
 
     def pieces(self, path: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
@@ -154,7 +154,7 @@ class CrateReader:
         self._skipped += length
         if self._skipped > _MOST_SKIPPED * sum(self._source.sizes.values()) + _FREE:
             raise TooLarge(
-                f"{self.place}: its blocks are scattered over its files; unpack it, and import "
+                f"{self.path}: its blocks are scattered over its files; unpack it, and import "
                 "the directory"
             )
 
@@ -203,17 +203,17 @@ class _Source(Protocol):
 class _Folder:
     is_packed = False
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
+    def __init__(self, path: Path) -> None:
+        self._path = path
         try:
             self.sizes = dict(self._walk())
         except OSError as error:
-            raise Invalid(f"{place}: cannot be read: {error.strerror}") from error
+            raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
 
     def _walk(self) -> Iterator[tuple[str, int]]:
         number = 0
         # Not os.walk: before Python 3.12 it calls itself for each level.
-        folders = [self._place]
+        folders = [self._path]
         while folders:
             folder = folders.pop()
             with os.scandir(folder) as entries:
@@ -221,10 +221,10 @@ class _Folder:
             for name in names:
                 path = folder / name
                 status = path.lstat()
-                shown = path.relative_to(self._place).as_posix()
+                shown = path.relative_to(self._path).as_posix()
                 number += 1
                 if number > MOST_FILES:
-                    raise TooLarge(f"{self._place}: has more than {MOST_FILES} files")
+                    raise TooLarge(f"{self._path}: has more than {MOST_FILES} files")
                 if stat.S_ISDIR(status.st_mode):
                     folders.append(path)
                 elif stat.S_ISREG(status.st_mode):
@@ -236,7 +236,7 @@ class _Folder:
         # It may have been replaced since it was listed,
         # by a link or a pipe.
         flags = os.O_RDONLY | NO_LINK | NO_INHERIT | NO_WAIT | AS_BYTES
-        descriptor = os.open(self._place / path, flags)
+        descriptor = os.open(self._path / path, flags)
         return os.fdopen(descriptor, "rb")
 
     def close(self) -> None:
@@ -246,37 +246,37 @@ class _Folder:
 class _Archive:
     is_packed = True
 
-    def __init__(self, place: Path) -> None:
-        _check_directory(place)
+    def __init__(self, path: Path) -> None:
+        _check_directory(path)
         try:
-            self._zip = zipfile.ZipFile(place)
+            self._zip = zipfile.ZipFile(path)
         except _DAMAGED as error:
-            raise Invalid(f"{place}: is no archive of a crate: {_shown(str(error))}") from error
+            raise Invalid(f"{path}: is no archive of a crate: {_shown(str(error))}") from error
         self.sizes: dict[str, int] = {}
         try:
-            self._list(place)
+            self._list(path)
         except BaseException:
             self._zip.close()
             raise
 
-    def _list(self, place: Path) -> None:
+    def _list(self, path: Path) -> None:
         total = 0
-        for one in self._zip.infolist():
-            _check_name(one.filename)
-            if one.is_dir():
+        for member in self._zip.infolist():
+            _check_name(member.filename)
+            if member.is_dir():
                 continue
-            if one.filename in self.sizes:
-                raise Invalid(f"{_shown(one.filename)}: is twice in the archive")
-            if stat.S_IFMT(one.external_attr >> 16) not in (0, stat.S_IFREG):
-                raise Invalid(f"{_shown(one.filename)}: is neither a file nor a folder")
+            if member.filename in self.sizes:
+                raise Invalid(f"{_shown(member.filename)}: is twice in the archive")
+            if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
+                raise Invalid(f"{_shown(member.filename)}: is neither a file nor a folder")
             # Others have a dictionary of gigabytes, or expand by more.
-            if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise Invalid(f"{_shown(one.filename)}: is neither stored nor deflated")
-            self.sizes[one.filename] = one.file_size
-            total += one.file_size
-        room = place.stat().st_size * _MOST_RATIO + _FREE
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise Invalid(f"{_shown(member.filename)}: is neither stored nor deflated")
+            self.sizes[member.filename] = member.file_size
+            total += member.file_size
+        room = path.stat().st_size * _MOST_RATIO + _FREE
         if total > room:
-            raise TooLarge(f"{place}: unpacks to {total} bytes, far more than the archive has")
+            raise TooLarge(f"{path}: unpacks to {total} bytes, far more than the archive has")
 
     def opened(self, path: str) -> IO[bytes]:
         return self._zip.open(path)
@@ -285,15 +285,15 @@ class _Archive:
         self._zip.close()
 
 
-def _check_directory(place: Path) -> None:
+def _check_directory(path: Path) -> None:
     """Refuse an archive whose list of members is too long to be read. Raises TooLarge."""
     try:
-        with place.open("rb") as file:
+        with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - 65_557 - 76))
             tail = file.read()
     except OSError as error:
-        raise Invalid(f"{place}: cannot be read: {error.strerror}") from error
+        raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
     at, length, number = tail.rfind(b"PK\5\6"), 0, 0
     if at >= 0 and len(tail) >= at + 22:
         number, length = struct.unpack_from("<HI", tail, at + 10)
@@ -301,7 +301,7 @@ def _check_directory(place: Path) -> None:
     if at >= 0 and len(tail) >= at + 56:
         number, length = struct.unpack_from("<QQ", tail, at + 32)
     if length > _MOST_DIRECTORY or number > MOST_FILES:
-        raise TooLarge(f"{place}: has more than {MOST_FILES} members")
+        raise TooLarge(f"{path}: has more than {MOST_FILES} members")
 
 
 def _parse(listed: bytes) -> dict[str, str]:
@@ -311,13 +311,13 @@ def _parse(listed: bytes) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise Corrupt(f"{CHECKSUMS}: is no text") from error
     for number, line in enumerate(lines, 1):
-        found = _LINE.fullmatch(line)
-        if line and found is None:
+        match = _LINE.fullmatch(line)
+        if line and match is None:
             raise Corrupt(f"{CHECKSUMS}: line {number} is no checksum with a name")
-        if found is not None:
-            name = unescaped(found[3]) if found[1] else found[3]
+        if match is not None:
+            name = unescaped(match[3]) if match[1] else match[3]
             _check_name(name)
-            sums[name] = found[2]
+            sums[name] = match[2]
     if len(sums) > MOST_FILES:
         raise TooLarge(f"{CHECKSUMS}: lists more than {MOST_FILES} files")
     return sums
@@ -325,12 +325,12 @@ def _parse(listed: bytes) -> dict[str, str]:
 
 def _check_name(name: str) -> None:
     """Refuse a name that leaves the crate. Raises Invalid."""
-    parts = name.rstrip("/").split("/")
+    components = name.rstrip("/").split("/")
     if (
         len(name) > _LONGEST_NAME
         or name.startswith("/")
         or "\0" in name
-        or any(one in ("", ".", "..") for one in parts)
+        or any(component in ("", ".", "..") for component in components)
     ):
         raise Invalid(f"{_shown(name)}: is no name for a file of a crate")
 

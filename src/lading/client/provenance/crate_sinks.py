@@ -14,9 +14,9 @@ _STORED: Final = ("data/", "blocks/")
 _PIECE: Final = 1 << 20
 
 
-def open_sink(place: Path, *, packed: bool) -> FileSink:
-    """A new directory at `place`, or a new archive if `packed`."""
-    return _ArchiveSink(place) if packed else _DirectorySink(place)
+def open_sink(path: Path, *, packed: bool) -> FileSink:
+    """A new directory at `path`, or a new archive if `packed`."""
+    return _ArchiveSink(path) if packed else _DirectorySink(path)
 
 
 class FileSink(Protocol):
@@ -33,10 +33,10 @@ class FileSink(Protocol):
 
 
 class _DirectorySink:
-    def __init__(self, place: Path) -> None:
-        self._place = place
-        place.mkdir()
-        self._made: set[str] = set()
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.mkdir()
+        self._directories: set[str] = set()
 
     @contextmanager
     def opened(self, path: str) -> Generator[IO[bytes]]:
@@ -48,18 +48,18 @@ class _DirectorySink:
 
     def _room(self, path: str) -> Path:
         parent = str(PurePosixPath(path).parent)
-        if parent not in self._made:
-            (self._place / parent).mkdir(parents=True, exist_ok=True)
-            self._made.add(parent)
-        return self._place / path
+        if parent not in self._directories:
+            (self._path / parent).mkdir(parents=True, exist_ok=True)
+            self._directories.add(parent)
+        return self._path / path
 
     def close(self) -> None:
         pass
 
 
 class _ArchiveSink:
-    def __init__(self, place: Path) -> None:
-        self._zip = zipfile.ZipFile(place, "x", allowZip64=True)
+    def __init__(self, path: Path) -> None:
+        self._zip = zipfile.ZipFile(path, "x", allowZip64=True)
 
     @contextmanager
     def opened(self, path: str) -> Generator[IO[bytes]]:

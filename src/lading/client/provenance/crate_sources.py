@@ -26,13 +26,13 @@ _CALLS: Final = 8
 
 
 async def ended_in_order(api: ApiClient, uuids: Sequence[str]) -> list[str]:
-    """The requests, the earliest first. Raises Conflict for one that has not ended."""
+    """The requests, the earliest first. Raises Conflict for a request that has not ended."""
     fields = ("uuid", "created_at", "state", "container_uuid")
     rows = await rows_by_field(api, "container_requests", "uuid", uuids, fields)
-    for one in rows:
-        if one["state"] != "Final" or not one["container_uuid"]:
-            raise Conflict(f"{one['uuid']}: has not run to its end; wait for it or cancel it first")
-    return [one["uuid"] for one in sorted(rows, key=lambda one: (one["created_at"], one["uuid"]))]
+    for row in rows:
+        if row["state"] != "Final" or not row["container_uuid"]:
+            raise Conflict(f"{row['uuid']}: has not run to its end; wait for it or cancel it first")
+    return [row["uuid"] for row in sorted(rows, key=lambda row: (row["created_at"], row["uuid"]))]
 
 
 async def read_steps(api: ApiClient, uuids: Sequence[str]) -> AsyncGenerator[list[CrateStep]]:
@@ -40,56 +40,61 @@ async def read_steps(api: ApiClient, uuids: Sequence[str]) -> AsyncGenerator[lis
     for start in range(0, len(uuids), _PAGE):
         some = uuids[start : start + _PAGE]
         rows = await rows_by_field(api, "container_requests", "uuid", some)
-        requests = {one["uuid"]: one for one in rows}
-        held = [str(one["container_uuid"]) for one in rows]
+        requests = {row["uuid"]: row for row in rows}
+        container_uuids = [str(row["container_uuid"]) for row in rows]
         containers = {
-            one["uuid"]: one for one in await rows_by_field(api, "containers", "uuid", held)
+            container["uuid"]: container
+            for container in await rows_by_field(api, "containers", "uuid", container_uuids)
         }
-        people = {user_of(one) for one in requests.values()} - names.keys()
-        for one in await rows_by_field(api, "users", "uuid", sorted(people)):
-            names[one["uuid"]] = str(one.get("full_name") or one.get("username") or "")
+        people = {user_of(request) for request in requests.values()} - names.keys()
+        for user in await rows_by_field(api, "users", "uuid", sorted(people)):
+            names[user["uuid"]] = str(user.get("full_name") or user.get("username") or "")
         evidence = await _evidence(api, containers.values())
-        made = []
+        steps = []
         for uuid in some:
             request = requests[uuid]
             container = containers.get(request["container_uuid"])
             if container is None:
                 raise Conflict(f"{uuid}: its container is gone, or you may not read it")
-            told = evidence.get(container["uuid"])
+            container_evidence = evidence.get(container["uuid"])
             agent = names.get(user_of(request), "")
-            made.append(CrateStep(request=request, container=container, agent=agent, evidence=told))
-        yield made
+            steps.append(
+                CrateStep(
+                    request=request, container=container, agent=agent, evidence=container_evidence
+                )
+            )
+        yield steps
 
 
 async def _evidence(api: ApiClient, containers: Iterable[Record]) -> dict[str, Record]:
-    found: dict[str, Record] = {}
+    evidence: dict[str, Record] = {}
     gate = asyncio.Semaphore(_CALLS)
 
     async def ask(uuid: str) -> None:
         async with gate:
-            found[uuid] = await api.action("containers", uuid, "evidence", method="GET")
+            evidence[uuid] = await api.action("containers", uuid, "evidence", method="GET")
 
     async with asyncio.TaskGroup() as group:
-        for one in containers:
-            group.create_task(ask(one["uuid"]))
-    return found
+        for container in containers:
+            group.create_task(ask(container["uuid"]))
+    return evidence
 
 
 async def write_tree(
-    blocks: BlockClient, writer: CrateWriter, place: str, tree: FileTree
+    blocks: BlockClient, writer: CrateWriter, directory: str, tree: FileTree
 ) -> list[CrateFile]:
-    """Write the files of a tree below a path; what was written."""
+    """Write the files of a tree below a directory of the crate; return the written files."""
     named = list(filetree.files(tree))
-    made = []
+    files = []
     async with aclosing(read_files(blocks, [file for _, file in named])) as pieces:
         ahead = await anext(pieces, None)
         for number, (name, _) in enumerate(named):
-            with writer.writing(f"{place}/{name}") as file:
+            with writer.writing(f"{directory}/{name}") as file:
                 while ahead is not None and ahead[0] == number:
                     file.add(ahead[1])
                     ahead = await anext(pieces, None)
-            made.append(file.made())
-    return made
+            files.append(file.made())
+    return files
 
 
 async def read_tree(api: ApiClient, pdh: str) -> FileTree:
@@ -111,10 +116,10 @@ async def signed_manifests(
             distinct=True,
             limit=len(some),
         )
-        found = {one["portable_data_hash"]: one["manifest_text"] for one in rows}
+        manifests = {row["portable_data_hash"]: row["manifest_text"] for row in rows}
         for pdh in some:
-            if pdh in found:
-                yield pdh, found[pdh]
+            if pdh in manifests:
+                yield pdh, manifests[pdh]
                 continue
             try:
                 yield pdh, str((await api.get("collections", pdh))["manifest_text"])
@@ -129,10 +134,10 @@ async def rows_by_field(
     values: Sequence[str],
     select: Sequence[str] = (),
 ) -> list[Record]:
-    found: list[Record] = []
+    listed: list[Record] = []
     for start in range(0, len(values), _PAGE):
         filters = [[field_name, "in", list(values[start : start + _PAGE])]]
         async with aclosing(api.pages(plural, filters=filters, select=select)) as pages:
             async for rows in pages:
-                found += rows
-    return found
+                listed += rows
+    return listed

@@ -25,9 +25,9 @@ _ESCAPES: Final = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"))
 class CrateWriter:
     """A new crate at `place`: a directory, or an archive if `packed`."""
 
-    def __init__(self, place: Path, *, packed: bool) -> None:
-        self._place = place
-        self._sink = open_sink(place, packed=packed)
+    def __init__(self, path: Path, *, packed: bool) -> None:
+        self._path = path
+        self._sink = open_sink(path, packed=packed)
         self.files: list[str] = []
         """The paths of all files."""
         self._sums = tempfile.TemporaryFile("w+", newline="")  # noqa: SIM115 (closed by close)
@@ -67,14 +67,14 @@ class CrateWriter:
         self._sink_all(text)
         return text
 
-    def add_signature(self, text: str) -> None:
+    def add_signature(self, signature: str) -> None:
         """Write the signature of the checksums."""
         with self._sink.opened(f"{CHECKSUMS}.sig") as raw:
-            raw.write(text.encode())
+            raw.write(signature.encode())
 
-    def _sink_all(self, text: bytes) -> None:
+    def _sink_all(self, checksums: bytes) -> None:
         with self._sink.opened(CHECKSUMS) as raw:
-            raw.write(text)
+            raw.write(checksums)
 
 
 def checksum_line(file: CrateFile) -> str:
@@ -88,7 +88,7 @@ def checksum_line(file: CrateFile) -> str:
 
 def unescaped(name: str) -> str:
     """The name in an escaped line."""
-    return re.sub(r"\\([\\nr])", lambda found: {"n": "\n", "r": "\r"}.get(found[1], "\\"), name)
+    return re.sub(r"\\([\\nr])", lambda match: {"n": "\n", "r": "\r"}.get(match[1], "\\"), name)
 
 
 class CrateFileWriter:
@@ -126,20 +126,20 @@ class JsonSpool:
 
     def add(self, values: Iterable[Any]) -> None:
         """Add values at the end."""
-        for one in values:
-            self._file.write(json.dumps(one, ensure_ascii=False) + "\n")
+        for value in values:
+            self._file.write(json.dumps(value, ensure_ascii=False) + "\n")
 
     def document(
-        self, name: str, rest: dict[str, Any], first: Iterable[Any] = ()
+        self, name: str, members: dict[str, Any], first: Iterable[Any] = ()
     ) -> Iterator[bytes]:
-        """The pieces of an object with the members of `rest`, and a list of this name: the values
-        of `first`, then all that were added.
+        """The pieces of an object with `members`, and with a list of this name: the values of
+        `first`, then all added values.
         """
-        head = json.dumps(rest, indent=1, ensure_ascii=False)[:-1].rstrip()
-        comma = "," if rest else ""
+        head = json.dumps(members, indent=1, ensure_ascii=False)[:-1].rstrip()
+        comma = "," if members else ""
         yield f'{head}{comma}\n "{name}": [\n'.encode()
         self._file.seek(0)
-        lines = (json.dumps(one, ensure_ascii=False) for one in first)
+        lines = (json.dumps(value, ensure_ascii=False) for value in first)
         before = ""
         for source in (lines, self._file):
             for line in source:

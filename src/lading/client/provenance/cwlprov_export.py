@@ -85,21 +85,25 @@ async def export_cwlprov(
     *,
     progress: Told | None = None,
 ) -> WrittenBag:
-    """Write the run of a workflow: the request of its runner, and those that it has made.
+    """Write the run of a workflow: the request of its runner, and the requests that it has made.
 
     Raises Conflict, naming it, for a request that is no such run or has not ended, and for content
     that is gone or may not be read.
     """
     runner = await _runner(api, uuid)
-    found = cwl_of(runner.container)
-    if found is None or not isinstance(found[0], Mapping) or not isinstance(found[1], Mapping):
+    documents = cwl_of(runner.container)
+    if (
+        documents is None
+        or not isinstance(documents[0], Mapping)
+        or not isinstance(documents[1], Mapping)
+    ):
         raise Conflict(
             f"{uuid}: is no run of a CWL workflow by arvados-cwl-runner; "
             "leave out --format, to write it as an RO-Crate"
         )
-    documents = _Documents(api=api, blocks=blocks, uuid=uuid)
-    workflow = await documents.pack(found[0])
-    with ExitStack() as held:
+    collector = _Documents(api=api, blocks=blocks, uuid=uuid)
+    workflow = await collector.pack(documents[0])
+    with ExitStack() as exit_stack:
         making = _Export(
             api=api,
             blocks=blocks,
@@ -107,18 +111,18 @@ async def export_cwlprov(
             workflow=workflow,
             run=(run := WorkflowRun(runner, workflow, version=options.version)),
             manifest=BagManifest(run, published=options.published, version=options.version),
-            entries=held.enter_context(JsonSpool()),
-            records=held.enter_context(ProvSpool()),
+            entries=exit_stack.enter_context(JsonSpool()),
+            records=exit_stack.enter_context(ProvSpool()),
         )
-        await making.begin(runner, found[1])
+        await making.begin(runner, documents[1])
         order = await ended_in_order(api, await _made_by(api, runner))
         async with aclosing(read_steps(api, order)) as pages:
             async for page in pages:
-                for one in page:
-                    await making.add(one)
+                for step in page:
+                    await making.add(step)
                     if progress:
                         progress(making.steps, len(order))
-        await making.finish(runner, sorted(documents.collections))
+        await making.finish(runner, sorted(collector.collections))
     name = str(runner.request["name"] or uuid)
     day = options.published[:10]
     lines = bag_info(run, name=name, day=day, version=options.version)
@@ -134,13 +138,13 @@ async def _runner(api: ApiClient, uuid: str) -> CrateStep:
 async def _made_by(api: ApiClient, runner: CrateStep) -> list[str]:
     """The uuids of the requests that a runner has made."""
     filters = [["requesting_container_uuid", "=", runner.container["uuid"]]]
-    found: list[str] = []
+    uuids: list[str] = []
     async with aclosing(
         api.pages("container_requests", filters=filters, select=("uuid",))
     ) as pages:
         async for rows in pages:
-            found += (str(one["uuid"]) for one in rows)
-    return found
+            uuids += (str(row["uuid"]) for row in rows)
+    return uuids
 
 
 @dataclass(slots=True, kw_only=True)
@@ -155,18 +159,18 @@ class _Documents:
 
     async def pack(self, document: Mapping[str, Any]) -> PackedWorkflow:
         """One document. Raises Conflict for one that is too large or no CWL."""
-        given: dict[str, Any] = {}
+        sources: dict[str, Any] = {}
         self.collections |= set(collections_of(document))
         while True:
             try:
-                packed = pack(document, given, directory=f"../{SNAPSHOT}")
+                packed = pack(document, sources, directory=f"../{SNAPSHOT}")
             except ValueError as error:
                 raise Conflict(f"{self.uuid}: its workflow {error}") from error
             if not packed.missing:
                 return packed
-            for one in packed.missing:
-                given[one] = await self._read(one)
-                self.collections |= set(collections_of(given[one]))
+            for path in packed.missing:
+                sources[path] = await self._read(path)
+                self.collections |= set(collections_of(sources[path]))
 
     async def _read(self, key: str) -> Any:
         """The document at `HASH/PATH`; "" for what is no document, and stays a file."""
@@ -212,24 +216,24 @@ class _Export:
         self.records.add(self.run.begin(values))
         await self._write_log(runner)
 
-    async def add(self, one: CrateStep) -> None:
+    async def add(self, step: CrateStep) -> None:
         """Write a step."""
         self.steps += 1
-        told = one.request["properties"] or {}
-        inputs = await self._placed(told.get("cwl_input") or {})
-        outputs = await self._placed(told.get("cwl_output") or {})
-        plan = find_step(self.workflow, str(one.request["name"]), inputs)
-        self.records.add(self.run.step(one, plan, inputs, outputs))
-        await self._write_log(one)
+        properties = step.request["properties"] or {}
+        inputs = await self._placed(properties.get("cwl_input") or {})
+        outputs = await self._placed(properties.get("cwl_output") or {})
+        plan = find_step(self.workflow, str(step.request["name"]), inputs)
+        self.records.add(self.run.step(step, plan, inputs, outputs))
+        await self._write_log(step)
 
     async def finish(self, runner: CrateStep, collections: Iterable[str]) -> None:
         """Write outputs, files of the workflow, and the metadata."""
         outputs = await self._placed(await self._outputs(runner))
         self._document(OUTPUTS, outputs)
         self.records.add(self.run.finish(outputs))
-        async with aclosing(signed_manifests(self.api, list(collections))) as found:
-            async for pdh, text in found:
-                await self._copy(f"{SNAPSHOT}/{pdh}", filetree.from_manifest(text))
+        async with aclosing(signed_manifests(self.api, list(collections))) as manifests:
+            async for pdh, manifest_text in manifests:
+                await self._copy(f"{SNAPSHOT}/{pdh}", filetree.from_manifest(manifest_text))
         names = prefixes(self.run.uuid)
         self._file(PROV_N, self.records.prov_n(names))
         self._file(PROV_JSON, self.records.prov_json(names))
@@ -250,18 +254,18 @@ class _Export:
 
     async def _placed(self, value: Any) -> Any:
         """The value with files of the bag, which are written if they are new."""
-        wanted: dict[str, list[str]] = {}
-        for told in locations(value):
-            if told not in self.stored:
-                name = told.removeprefix("keep:").partition("/")[0]
-                wanted.setdefault(name, []).append(told)
-        async with aclosing(signed_manifests(self.api, list(wanted))) as found:
-            async for name, manifest in found:
+        by_collection: dict[str, list[str]] = {}
+        for location in locations(value):
+            if location not in self.stored:
+                name = location.removeprefix("keep:").partition("/")[0]
+                by_collection.setdefault(name, []).append(location)
+        async with aclosing(signed_manifests(self.api, list(by_collection))) as manifests:
+            async for name, manifest in manifests:
                 tree = filetree.from_manifest(manifest)
-                for told in wanted[name]:
-                    self.stored[told] = await self._store(told, tree)
-        for text in literals(value):
-            await self._payload(_once(text))
+                for location in by_collection[name]:
+                    self.stored[location] = await self._store(location, tree)
+        for literal in literals(value):
+            await self._payload(_once(literal))
         return placed(value, self.stored)
 
     async def _store(self, location: str, tree: FileTree) -> StoredFile | dict[str, StoredFile]:
@@ -286,21 +290,21 @@ class _Export:
             self.entries.add([self.manifest.data(made)])
         return made
 
-    async def _write_log(self, one: CrateStep) -> None:
-        container = one.container
+    async def _write_log(self, step: CrateStep) -> None:
+        container = step.container
         if not container["log"] or container["uuid"] in self.logged:
             return
         self.logged.add(container["uuid"])
         tree = await read_tree(self.api, str(container["log"]))
         await self._copy(f"metadata/logs/{container['uuid']}", tree)
 
-    async def _copy(self, place: str, tree: FileTree) -> None:
+    async def _copy(self, directory: str, tree: FileTree) -> None:
         for name, file in filetree.files(tree):
-            path = f"{place}/{name}"
+            path = f"{directory}/{name}"
             async with aclosing(read_file(self.blocks, file)) as pieces:
-                with self.writer.writing(path) as made:
+                with self.writer.writing(path) as copy:
                     async for piece in pieces:
-                        made.add(piece)
+                        copy.add(piece)
             self.entries.add([self.manifest.file(path)])
 
     def _document(self, path: str, value: Any) -> None:

@@ -96,30 +96,34 @@ async def find_failures(
     api: ApiClient, outcomes: Iterable[RequestOutcome], *, most: int, lines: int
 ) -> dict[str, FailureReport]:
     """The reports about the first `most` requests that failed, by their uuids; a step that several
-    of them come from is told once.
+    failures come from is reported once.
     """
-    bad = [one for one in outcomes if status_of(one) in _BAD]
-    bad.sort(key=lambda one: status_of(one) is not RequestStatus.FAILED)
-    found: dict[str, FailureReport] = {}
+    bad = [outcome for outcome in outcomes if status_of(outcome) in _BAD]
+    bad.sort(key=lambda outcome: status_of(outcome) is not RequestStatus.FAILED)
+    reports: dict[str, FailureReport] = {}
     for outcome in bad[:most]:
         report = await find_failure(api, outcome, most=lines)
-        if report and report.uuid not in {one.uuid for one in found.values()}:
-            found[str(outcome.request["uuid"])] = report
-    return found
+        if report and report.uuid not in {earlier.uuid for earlier in reports.values()}:
+            reports[str(outcome.request["uuid"])] = report
+    return reports
 
 
 async def find_failed_step(api: ApiClient, outcome: RequestOutcome) -> RequestOutcome:
-    """The step that the failure or cancellation of a request comes from: itself, if there is no
-    other. Raises the errors of the API.
+    """The step that the failure or cancellation of a request comes from; the request itself if no
+    step caused it. Raises the errors of the API.
     """
-    step, known = outcome, {outcome.request["uuid"]}
+    step, visited = outcome, {outcome.request["uuid"]}
     for _ in range(_DEEPEST):
         around = await _around(api, step)
-        bad = [one for one in around if status_of(one) in _BAD and one.request["uuid"] not in known]
+        bad = [
+            outcome
+            for outcome in around
+            if status_of(outcome) in _BAD and outcome.request["uuid"] not in visited
+        ]
         if not bad:
             break
         step = min(bad, key=_rank)
-        known.add(step.request["uuid"])
+        visited.add(step.request["uuid"])
     return step
 
 
@@ -171,15 +175,15 @@ async def _around(api: ApiClient, outcome: RequestOutcome) -> list[RequestOutcom
 
 
 async def _with_containers(api: ApiClient, rows: Sequence[Record]) -> list[RequestOutcome]:
-    uuids = sorted({one["container_uuid"] for one in rows if one["container_uuid"]})
-    held = {}
+    uuids = sorted({row["container_uuid"] for row in rows if row["container_uuid"]})
+    containers = {}
     if uuids:
         filters = [["uuid", "in", uuids]]
         listed = await api.list(
             "containers", filters=filters, select=_OF_CONTAINER, limit=len(uuids)
         )
-        held = {one["uuid"]: one for one in listed}
-    return [RequestOutcome(one, held.get(one["container_uuid"] or "")) for one in rows]
+        containers = {container["uuid"]: container for container in listed}
+    return [RequestOutcome(row, containers.get(row["container_uuid"] or "")) for row in rows]
 
 
 def _rank(outcome: RequestOutcome) -> tuple[bool, str, str]:

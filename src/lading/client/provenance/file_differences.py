@@ -41,8 +41,8 @@ async def compare_files(
     """Compare all files; the smallest are read first, at most `most` bytes of both trees together
     (None: all). Raises as `BlockClient.get`.
     """
-    found = tree_changes.diff(before, after)
-    unclear = sorted(_of_equal_size(found), key=lambda pair: pair[1].size)
+    changes = tree_changes.diff(before, after)
+    unclear = sorted(_of_equal_size(changes), key=lambda pair: pair[1].size)
     read = len(unclear)
     if most is not None:
         read = _count_within([file.size for _, file, _ in unclear], most // 2)
@@ -69,7 +69,7 @@ async def compare_files(
     pairs = zip(unclear, hashes["before"], hashes["after"], strict=True)
     # Packed into other blocks, but the same bytes.
     same = {path for (path, _, _), ours, theirs in pairs if ours == theirs}
-    return FileDifferences([row for row in found if row.path not in same], unread)
+    return FileDifferences([row for row in changes if row.path not in same], unread)
 
 
 def _of_equal_size(differences: Iterable[Difference]) -> Iterator[tuple[str, File, File]]:

@@ -58,10 +58,10 @@ class ImageDifference:
 async def compare_images(
     api: ApiClient, blocks: BlockClient, before: str, after: str
 ) -> ImageDifference:
-    """The difference of two images by their portable data hashes. Raises Malformed for what is no
-    image or is too large, and the errors of the API and the store.
+    """The difference of two images by their portable data hashes. Raises Malformed for content
+    that is no image or is too large, and the errors of the API and the store.
     """
-    old, new = [await _read(api, blocks, one) for one in (before, after)]
+    old, new = [await _read(api, blocks, pdh) for pdh in (before, after)]
     shared = 0
     for ours, theirs in zip(old.layers, new.layers, strict=False):
         if ours != theirs:
@@ -81,21 +81,21 @@ def read_image(path: Path) -> ImageContents:
     """The contents of an archive in the docker-save layout. Raises Malformed."""
     members = TarMembers(path, path.name)
     try:
-        found = msgspec.json.decode(
+        entries = msgspec.json.decode(
             read_document(members, "manifest.json"), type=list[DockerManifestEntry]
         )
     except UNREADABLE as error:
         raise Malformed(f"{path.name}: damaged image: manifest.json: {error}") from error
-    if len(found) != 1:
-        raise Malformed(f"{path.name}: holds {len(found)} images")
-    config = read_config(read_document(members, found[0].config))
+    if len(entries) != 1:
+        raise Malformed(f"{path.name}: holds {len(entries)} images")
+    config = read_config(read_document(members, entries[0].config))
     packages: dict[str, str] = {}
-    for name in found[0].layers:
-        place = members.find(name)
-        if place is None:
+    for name in entries[0].layers:
+        member = members.find(name)
+        if member is None:
             raise Malformed(f"{path.name}: damaged image: {name[:100]} is missing")
         with path.open("rb") as file:
-            file.seek(place.offset)
+            file.seek(member.offset)
             # A package that an upper layer lists again has the version of that layer.
             packages |= dict(_packages(file))
     return ImageContents(layers=tuple(config.rootfs.diff_ids), packages=packages)

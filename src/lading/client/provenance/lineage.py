@@ -59,8 +59,8 @@ class Lineage:
 
 async def find_lineage(api: ApiClient, request: Record) -> Lineage:
     """The lineage of a request and of its result."""
-    held = request["container_uuid"]
-    container = await api.get("containers", held) if held else None
+    container_uuid = request["container_uuid"]
+    container = await api.get("containers", container_uuid) if container_uuid else None
     made_of = container or request
     earlier: Record = {}
     later: Record = {}
@@ -69,9 +69,9 @@ async def find_lineage(api: ApiClient, request: Record) -> Lineage:
     if output:
         is_whole = await _both_ways(api, output, earlier, later)
     if not earlier:
-        for one in list(dict.fromkeys(_inputs(made_of)))[:_MOST_INPUTS]:
-            is_whole &= await _follow(api, one, "provenance", earlier)
-    start = held or request["uuid"]
+        for pdh in list(dict.fromkeys(_inputs(made_of)))[:_MOST_INPUTS]:
+            is_whole &= await _follow(api, pdh, "provenance", earlier)
+    start = container_uuid or request["uuid"]
     earlier |= {request["uuid"]: request, start: made_of}
     drawn = Lineage(start=start, is_cut=not is_whole)
     everything = {**later, **earlier}
@@ -82,8 +82,8 @@ async def find_lineage(api: ApiClient, request: Record) -> Lineage:
     _note_records(drawn, everything)
     drawn.requests[start] = request
     await _add_requests(api, drawn, request, everything)
-    if held:
-        await _add_steps(api, drawn, str(held))
+    if container_uuid:
+        await _add_steps(api, drawn, str(container_uuid))
     return drawn
 
 
@@ -111,24 +111,28 @@ async def _both_ways(api: ApiClient, pdh: str, earlier: Record, later: Record) -
     return before.result() and after.result()
 
 
-def _note_records(drawn: Lineage, found: Mapping[str, Any]) -> None:
-    drawn.containers = {key: one for key, one in found.items() if _infix(key) == Infix.CONTAINER}
+def _note_records(drawn: Lineage, records: Mapping[str, Any]) -> None:
+    drawn.containers = {
+        key: record for key, record in records.items() if _infix(key) == Infix.CONTAINER
+    }
     drawn.requests = {
-        one["container_uuid"]: one for key, one in found.items() if _infix(key) == Infix.REQUEST
+        record["container_uuid"]: record
+        for key, record in records.items()
+        if _infix(key) == Infix.REQUEST
     }
 
 
-async def _follow(api: ApiClient, pdh: str, way: str, found: Record) -> bool:
-    """Add the records that a content came from, or that used it; whether these are all."""
+async def _follow(api: ApiClient, pdh: str, way: str, records: Record) -> bool:
+    """Add the records that a content came from, or that used it; return whether all are there."""
     try:
         try:
             answer = await api.action("collections", pdh, way, method="GET", brief=True)
-            found |= answer["records"]
+            records |= answer["records"]
             return bool(answer["complete"])
         # A token of limited scopes gets whole records, one by one.
         except Forbidden:
-            found |= await api.action("collections", pdh, way, method="GET")
-            return sum(_infix(key) == Infix.CONTAINER for key in found) < _MOST_CONTAINERS
+            records |= await api.action("collections", pdh, way, method="GET")
+            return sum(_infix(key) == Infix.CONTAINER for key in records) < _MOST_CONTAINERS
     except LadingError as error:
         # The record may be in the trash, or not readable. A busy server is an error.
         if error.status not in (403, 404):
@@ -136,15 +140,17 @@ async def _follow(api: ApiClient, pdh: str, way: str, found: Record) -> bool:
     return True
 
 
-def _add_nodes(drawn: Lineage, found: Mapping[str, Any], chosen: Mapping[str, Record]) -> None:
+def _add_nodes(drawn: Lineage, records: Mapping[str, Any], chosen: Mapping[str, Record]) -> None:
     """`chosen`: the request that stands for a node, by the node's key; for others it is any."""
     requests = {
-        one["container_uuid"]: one for key, one in found.items() if _infix(key) == Infix.REQUEST
+        record["container_uuid"]: record
+        for key, record in records.items()
+        if _infix(key) == Infix.REQUEST
     }
     requests |= chosen
     containers = {
         key: record
-        for key, record in found.items()
+        for key, record in records.items()
         if key in chosen or _infix(key) == Infix.CONTAINER
     }
     producers: dict[str, str] = {}
@@ -154,7 +160,7 @@ def _add_nodes(drawn: Lineage, found: Mapping[str, Any], chosen: Mapping[str, Re
         if record.get("output"):
             producers.setdefault(record["output"], node.name)
     images = {record["container_image"] for record in containers.values()}
-    for key, record in found.items():
+    for key, record in records.items():
         if is_pdh(key):
             drawn.add(_content_node(key, record, producers.get(key), is_image=key in images))
 
@@ -171,15 +177,15 @@ def _content_node(pdh: str, record: Record, producer: str | None, *, is_image: b
 def _request_node(key: str, request: Record | None, container: Record) -> LineageNode:
     if request is None:
         return LineageNode(key=key, kind="request", name=shown_command(container))
-    held = container if request["container_uuid"] else None
-    reused = held is not None and is_reused(request, held)
+    own_container = container if request["container_uuid"] else None
+    reused = own_container is not None and is_reused(request, own_container)
     return LineageNode(
         key=key,
         kind="request",
         # A brief request has no command; that of its container is the same.
         name=request["name"] or shown_command(container),
-        state=shown_state(RequestOutcome(request, held)) + (REUSED if reused else ""),
-        api_state=state_of(request, held),
+        state=shown_state(RequestOutcome(request, own_container)) + (REUSED if reused else ""),
+        api_state=state_of(request, own_container),
         request_uuid=request["uuid"],
     )
 
@@ -195,82 +201,85 @@ def _add_edges(drawn: Lineage, key: str, record: Record, *, sees_inputs: bool) -
 
 
 async def _add_requests(
-    api: ApiClient, drawn: Lineage, request: Record, found: Mapping[str, Any]
+    api: ApiClient, drawn: Lineage, request: Record, records: Mapping[str, Any]
 ) -> None:
-    """Link the request to those that it needs, and to the request whose container made it."""
-    parent, wanted = request["requesting_container_uuid"], list(dict.fromkeys(needed(request)))
-    conditions = [[["uuid", "in", wanted]]] if wanted else []
+    """Link the request to the requests it needs, and to the request whose container made it."""
+    parent, needed_uuids = (
+        request["requesting_container_uuid"],
+        list(dict.fromkeys(needed(request))),
+    )
+    conditions = [[["uuid", "in", needed_uuids]]] if needed_uuids else []
     if parent:
         conditions.append([["container_uuid", "=", parent]])
     near: dict[str, Record] = {}
     for filters in conditions:
-        listed = await api.list("container_requests", filters=filters, limit=len(wanted) + 1)
-        near |= {one["uuid"]: one for one in listed}
+        listed = await api.list("container_requests", filters=filters, limit=len(needed_uuids) + 1)
+        near |= {row["uuid"]: row for row in listed}
     keys = {}
-    for uuid, one in near.items():
-        keys[uuid] = one["container_uuid"] or uuid
-        keys.setdefault(one["container_uuid"], keys[uuid])
-        if keys[uuid] in found:
+    for uuid, row in near.items():
+        keys[uuid] = row["container_uuid"] or uuid
+        keys.setdefault(row["container_uuid"], keys[uuid])
+        if keys[uuid] in records:
             continue
-        held = one["container_uuid"]
-        container = await api.get("containers", held) if held else one
-        drawn.add(_request_node(keys[uuid], one, container))
-    for uuid in (*wanted, *([parent] if parent else ())):
+        container_uuid = row["container_uuid"]
+        container = await api.get("containers", container_uuid) if container_uuid else row
+        drawn.add(_request_node(keys[uuid], row, container))
+    for uuid in (*needed_uuids, *([parent] if parent else ())):
         if keys.get(uuid, uuid) != drawn.start:
             drawn.link(keys.get(uuid, uuid), drawn.start, "request")
 
 
 async def link_needs(api: ApiClient, drawn: Lineage) -> None:
-    """Link the requests of a lineage to each other where one depends on another one: in a pipeline
-    of steps whose files are not inputs of each other, nothing else shows their order.
+    """Link the requests of a lineage to each other where a request depends on another. In a
+    pipeline whose steps read no files of each other, nothing else shows the order.
     """
-    keys = {str(one["uuid"]): key for key, one in drawn.requests.items() if key in drawn.nodes}
+    keys = {str(row["uuid"]): key for key, row in drawn.requests.items() if key in drawn.nodes}
     needs: dict[str, list[str]] = {}
     fields = ("uuid", "depends_on", "mounts")
-    for one in await _listed(api, sorted(keys)[:_MOST_LINKED], fields):
-        needs[one["uuid"]] = list(needed(one))
-    # One that is reused stands for its container under the uuid of another request.
-    others = {uuid for one in needs.values() for uuid in one} - keys.keys()
-    for one in await _listed(api, sorted(others)[:_MOST_LINKED], ("uuid", "container_uuid")):
-        keys[one["uuid"]] = one["container_uuid"] or one["uuid"]
-    known = set(drawn.edges)
-    for uuid, wanted in needs.items():
-        for first in dict.fromkeys(keys.get(need, need) for need in wanted):
+    for row in await _listed(api, sorted(keys)[:_MOST_LINKED], fields):
+        needs[row["uuid"]] = list(needed(row))
+    # A request that is reused stands for its container under the uuid of another request.
+    others = {uuid for uuids in needs.values() for uuid in uuids} - keys.keys()
+    for row in await _listed(api, sorted(others)[:_MOST_LINKED], ("uuid", "container_uuid")):
+        keys[row["uuid"]] = row["container_uuid"] or row["uuid"]
+    drawn_edges = set(drawn.edges)
+    for uuid, needed_uuids in needs.items():
+        for first in dict.fromkeys(keys.get(need, need) for need in needed_uuids):
             edge = (first, keys[uuid])
-            if first in drawn.nodes and first != keys[uuid] and edge not in known:
+            if first in drawn.nodes and first != keys[uuid] and edge not in drawn_edges:
                 drawn.link(*edge, "request")
 
 
 async def _listed(api: ApiClient, uuids: list[str], fields: tuple[str, ...]) -> list[Record]:
     """These attributes of requests that the reader may see."""
-    found: list[Record] = []
+    listed: list[Record] = []
     for start in range(0, len(uuids), _IN_ONE_CALL):
-        part = uuids[start : start + _IN_ONE_CALL]
-        filters = [["uuid", "in", part]]
-        found += await api.list(
-            "container_requests", filters=filters, select=fields, limit=len(part)
+        page = uuids[start : start + _IN_ONE_CALL]
+        filters = [["uuid", "in", page]]
+        listed += await api.list(
+            "container_requests", filters=filters, select=fields, limit=len(page)
         )
-    return found
+    return listed
 
 
-async def _add_steps(api: ApiClient, drawn: Lineage, held: str) -> None:
-    """Link a request to those that its container has made, as a workflow's runner makes steps."""
+async def _add_steps(api: ApiClient, drawn: Lineage, container_uuid: str) -> None:
+    """Link a request to the steps that its container has made, as a workflow's runner does."""
     steps = await api.list(
         "container_requests",
-        filters=[["requesting_container_uuid", "=", held]],
+        filters=[["requesting_container_uuid", "=", container_uuid]],
         order=["created_at asc"],
         limit=_MOST_STEPS + 1,
     )
     if len(steps) > _MOST_STEPS:
         drawn.is_cut = True
-    uuids = [str(one["container_uuid"]) for one in steps if one["container_uuid"]]
+    uuids = [str(step["container_uuid"]) for step in steps if step["container_uuid"]]
     filters = [["uuid", "in", uuids]]
     rows = await api.list("containers", filters=filters, limit=len(uuids)) if uuids else []
-    containers = {one["uuid"]: one for one in rows}
-    for one in steps[:_MOST_STEPS]:
-        key = one["container_uuid"] or one["uuid"]
-        drawn.add(_request_node(key, one, containers.get(key, one)))
-        drawn.requests.setdefault(key, one)
+    containers = {row["uuid"]: row for row in rows}
+    for step in steps[:_MOST_STEPS]:
+        key = step["container_uuid"] or step["uuid"]
+        drawn.add(_request_node(key, step, containers.get(key, step)))
+        drawn.requests.setdefault(key, step)
         drawn.link(drawn.start, key, "request")
 
 

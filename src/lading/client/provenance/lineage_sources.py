@@ -27,9 +27,9 @@ async def add_sources(api: ApiClient, drawn: Lineage, *, with_users: bool) -> No
     """
     _add_git_trees(drawn)
     workflows = {
-        key: str(one["properties"]["template_uuid"])
-        for key, one in drawn.requests.items()
-        if is_uuid(str((one.get("properties") or {}).get("template_uuid")), Infix.WORKFLOW)
+        key: str(request["properties"]["template_uuid"])
+        for key, request in drawn.requests.items()
+        if is_uuid(str((request.get("properties") or {}).get("template_uuid")), Infix.WORKFLOW)
     }
     names = await _names(api, "workflows", workflows.values(), "name")
     for key, uuid in workflows.items():
@@ -38,8 +38,8 @@ async def add_sources(api: ApiClient, drawn: Lineage, *, with_users: bool) -> No
     if not with_users:
         return
     users = {
-        key: str(one.get("committed_by_uuid") or one["owner_uuid"])
-        for key, one in drawn.requests.items()
+        key: str(request.get("committed_by_uuid") or request["owner_uuid"])
+        for key, request in drawn.requests.items()
     }
     names = await _names(api, "users", users.values(), "full_name")
     for key, uuid in users.items():
@@ -51,13 +51,15 @@ def mark_withdrawn(drawn: Lineage) -> None:
     """Add to the states of requests whether their result was withdrawn, or was made from one that
     was, and that no other container has made too.
     """
-    withdrawn = {key for key, one in drawn.containers.items() if one.get("withdrawn_at")}
+    withdrawn = {
+        key for key, container in drawn.containers.items() if container.get("withdrawn_at")
+    }
     if not withdrawn:
         return
     makers: dict[str, list[str]] = {}
-    for key, one in drawn.containers.items():
-        if one.get("output"):
-            makers.setdefault(str(one["output"]), []).append(key)
+    for key, container in drawn.containers.items():
+        if container.get("output"):
+            makers.setdefault(str(container["output"]), []).append(key)
     bad = [pdh for pdh, some in makers.items() if withdrawn.issuperset(some)]
     _, after = neighbours_of(drawn.edges)
     below = {key for pdh in bad for key in within(pdh, after, len(drawn.nodes))}
@@ -74,10 +76,11 @@ def keep_readers(drawn: Lineage, path: str) -> None:
     """
     blind = {
         key
-        for key, one in drawn.containers.items()
-        if (paths := list(_mounted(one, drawn.start))) and not any(_shows(p, path) for p in paths)
+        for key, container in drawn.containers.items()
+        if (paths := list(_mounted(container, drawn.start)))
+        and not any(_shows(p, path) for p in paths)
     }
-    drawn.edges = [one for one in drawn.edges if one[0] != drawn.start or one[1] not in blind]
+    drawn.edges = [edge for edge in drawn.edges if edge[0] != drawn.start or edge[1] not in blind]
 
 
 def _mounted(container: Record, pdh: str) -> Iterator[str]:
@@ -97,8 +100,8 @@ def _shows(mounted: str, path: str) -> bool:
 
 
 def _add_git_trees(drawn: Lineage) -> None:
-    for key, one in drawn.containers.items():
-        for mount in (one["mounts"] or {}).values():
+    for key, container in drawn.containers.items():
+        for mount in (container["mounts"] or {}).values():
             if mount.get("kind") != "git_tree":
                 continue
             source = str(mount.get("git_url") or mount.get("repository_name") or mount.get("uuid"))
@@ -112,10 +115,10 @@ def _add_git_trees(drawn: Lineage) -> None:
 async def _names(
     api: ApiClient, plural: str, uuids: Iterable[str], field: str
 ) -> Mapping[str, str]:
-    wanted, found = list(dict.fromkeys(uuids)), dict[str, str]()
-    for start in range(0, len(wanted), _PAGE):
-        filters: list[Any] = [["uuid", "in", wanted[start : start + _PAGE]]]
+    distinct, names = list(dict.fromkeys(uuids)), dict[str, str]()
+    for start in range(0, len(distinct), _PAGE):
+        filters: list[Any] = [["uuid", "in", distinct[start : start + _PAGE]]]
         async with aclosing(api.pages(plural, filters=filters)) as pages:
             async for rows in pages:
-                found |= {one["uuid"]: str(one.get(field) or "") for one in rows}
-    return found
+                names |= {row["uuid"]: str(row.get(field) or "") for row in rows}
+    return names

@@ -19,9 +19,10 @@ _OF_REQUEST: Final = ("uuid", "container_uuid", "created_at")
 
 
 async def find_origins(api: ApiClient, uuid: str, *, most: int = _MOST) -> list[str]:
-    """The uuids of the requests that led to one, as far as the caller may read them, itself first.
+    """The uuids of the requests that led to a request, as far as the caller may read them, itself
+    first.
 
-    These are its tree, and those whose outputs it and they have read. Of several containers that
+    These are its tree, and the requests whose outputs the tree has read. Of several containers that
     have made a content, one stands for all: one of the tree, else the latest; and of several
     requests with a container the earliest. Raises NotFound, Conflict for more than `most`.
     """
@@ -29,41 +30,47 @@ async def find_origins(api: ApiClient, uuid: str, *, most: int = _MOST) -> list[
     too_many = Conflict(f"{uuid}: more requests led to it than can be listed; take parts of it")
     if tree.is_cut:
         raise too_many
-    found = dict.fromkeys(str(one.request["uuid"]) for one in tree.outcomes)
-    held = {str(one.request["container_uuid"] or "") for one in tree.outcomes}
-    ahead = [one async for one in _listed(api, "containers", "uuid", sorted(held - {""}))]
-    known = {str(one["output"]) for one in ahead if one["output"]}
+    origins = dict.fromkeys(str(outcome.request["uuid"]) for outcome in tree.outcomes)
+    visited = {str(outcome.request["container_uuid"] or "") for outcome in tree.outcomes}
+    ahead = [
+        container async for container in _listed(api, "containers", "uuid", sorted(visited - {""}))
+    ]
+    contents = {str(container["output"]) for container in ahead if container["output"]}
     while ahead:
-        ahead = await _makers_of_inputs(api, ahead, known, held)
-        uuids = [str(one["uuid"]) for one in ahead]
-        held.update(uuids)
-        if len(held) > most:
+        ahead = await _makers_of_inputs(api, ahead, contents, visited)
+        uuids = [str(container["uuid"]) for container in ahead]
+        visited.update(uuids)
+        if len(visited) > most:
             raise too_many
-        found |= dict.fromkeys(await _requests(api, uuids))
-    return list(found)
+        origins |= dict.fromkeys(await _requests(api, uuids))
+    return list(origins)
 
 
 async def _makers_of_inputs(
-    api: ApiClient, containers: Sequence[Record], known: set[str], held: Set[str]
+    api: ApiClient, containers: Sequence[Record], contents: set[str], visited: Set[str]
 ) -> list[Record]:
-    """The containers, of those not in `held`, that made what these have read.
+    """The containers outside `visited` that made the inputs of `containers`.
 
-    `known` are the contents whose makers were looked for; those of the inputs are added.
+    `contents`: those whose makers were looked for; the inputs are added.
     """
-    wanted = [one for one in dict.fromkeys(_inputs(containers)) if one not in known]
-    known.update(wanted)
-    return [one for one in await _makers(api, wanted) if one["uuid"] not in held]
+    new_contents = [pdh for pdh in dict.fromkeys(_inputs(containers)) if pdh not in contents]
+    contents.update(new_contents)
+    return [
+        container
+        for container in await _makers(api, new_contents)
+        if container["uuid"] not in visited
+    ]
 
 
 async def _makers(api: ApiClient, contents: Sequence[str]) -> list[Record]:
     """The latest container that made each content."""
     latest: dict[str, Record] = {}
     async with aclosing(_listed(api, "containers", "output", contents)) as listed:
-        async for one in listed:
-            other = latest.get(one["output"])
+        async for container in listed:
+            rival = latest.get(container["output"])
             # API timestamps sort as texts.
-            if other is None or one["created_at"] > other["created_at"]:
-                latest[one["output"]] = one
+            if rival is None or container["created_at"] > rival["created_at"]:
+                latest[container["output"]] = container
     return list(latest.values())
 
 
@@ -71,11 +78,11 @@ async def _requests(api: ApiClient, containers: Sequence[str]) -> list[str]:
     """The earliest request of each container."""
     first: dict[str, Record] = {}
     async with aclosing(_listed(api, "container_requests", "container_uuid", containers)) as listed:
-        async for one in listed:
-            other = first.get(one["container_uuid"])
-            if other is None or one["created_at"] < other["created_at"]:
-                first[one["container_uuid"]] = one
-    return [str(one["uuid"]) for one in first.values()]
+        async for request in listed:
+            rival = first.get(request["container_uuid"])
+            if rival is None or request["created_at"] < rival["created_at"]:
+                first[request["container_uuid"]] = request
+    return [str(request["uuid"]) for request in first.values()]
 
 
 async def _listed(
@@ -86,16 +93,16 @@ async def _listed(
         filters = [[field, "in", list(values[start : start + _PAGE])]]
         async with aclosing(api.pages(plural, filters=filters, select=select)) as pages:
             async for rows in pages:
-                for one in rows:
-                    yield one
+                for row in rows:
+                    yield row
 
 
 def _inputs(containers: Iterable[Record]) -> Iterator[str]:
-    for one in containers:
+    for container in containers:
         mounted: list[Any] = [
-            mount.get("portable_data_hash") for mount in (one["mounts"] or {}).values()
+            mount.get("portable_data_hash") for mount in (container["mounts"] or {}).values()
         ]
-        for pdh in (one["container_image"], *mounted):
+        for pdh in (container["container_image"], *mounted):
             # Any command may leave nothing: the empty output says nothing of where it is from.
             if isinstance(pdh, str) and is_pdh(pdh) and pdh != EMPTY_PDH:
                 yield pdh

@@ -54,53 +54,55 @@ async def preview_pipeline(api: ApiClient, items: Sequence[Mapping[str, Any]]) -
     """Look at the attributes of requests, which may name earlier ones as `#N`, as in a batch.
 
     A step that reads what another step has yet to make runs, because its input is not known. Raises
-    Invalid for a name of a later step, and the errors of the API for steps that would be refused.
+    Invalid for a name of a later step, and the errors of the API for a step that it would refuse.
     """
     needs = [_needed(number, item) for number, item in enumerate(items)]
-    found = [_Found() for _ in items]
+    previews = [_Found() for _ in items]
     tasks: list[asyncio.Task[None]] = []
     gate = asyncio.Semaphore(_CALLS)
 
     async def look(number: int, item: Mapping[str, Any]) -> None:
         needed = needs[number]
-        await asyncio.gather(*(tasks[one] for one in needed))
-        for one in needed:
+        await asyncio.gather(*(tasks[step] for step in needed))
+        for step in needed:
             # None also of a container that is running: the step would wait for it.
-            if found[one].output is None:
-                name = items[one].get("name") or f"step {one}"
-                found[number].reason = f"{name} runs"
+            if previews[step].output is None:
+                name = items[step].get("name") or f"step {step}"
+                previews[number].reason = f"{name} runs"
                 return
         async with gate:
-            await _ask(api, _bound(item, found), found[number])
+            await _ask(api, _bound(item, previews), previews[number])
 
     async with asyncio.TaskGroup() as group:
         for number, item in enumerate(items):
             tasks.append(group.create_task(look(number, item)))
-    return await _with_history(api, items, found)
+    return await _with_history(api, items, previews)
 
 
 def summary(steps: Sequence[StepPreview]) -> str:
-    """One sentence: how many are reused, how many run and why, and how long that took before."""
-    running = [one for one in steps if one.reused is None]
-    text = f"{len(steps)} step{'' if len(steps) == 1 else 's'}: {len(steps) - len(running)} reused"
+    """One sentence: the numbers of steps that are reused and that run, and why they run."""
+    running = [step for step in steps if step.reused is None]
+    sentence = (
+        f"{len(steps)} step{'' if len(steps) == 1 else 's'}: {len(steps) - len(running)} reused"
+    )
     if not running:
-        return text
-    own = dict.fromkeys(one.reason for one in running if not one.reason.endswith(" runs"))
+        return sentence
+    own = dict.fromkeys(step.reason for step in running if not step.reason.endswith(" runs"))
     why = f" because {', '.join(own)}" if own else ""
-    return f"{text}, {len(running)} to run{why}"
+    return f"{sentence}, {len(running)} to run{why}"
 
 
-async def _ask(api: ApiClient, item: Record, found: _Found) -> None:
+async def _ask(api: ApiClient, item: Record, preview: _Found) -> None:
     answer = await api.action("container_requests", None, "preview", body=item)
     near = answer.get("nearest") or {}
     if answer["decision"] == "reuse":
         # A container of another user is named once the request has it.
-        found.reused = answer["container_uuid"] or ""
-        found.earlier = answer["container_uuid"]
-        found.output = answer["output"]
+        preview.reused = answer["container_uuid"] or ""
+        preview.earlier = answer["container_uuid"]
+        preview.output = answer["output"]
         return
-    found.earlier = near.get("container_uuid")
-    found.reason = _reason(answer, item)
+    preview.earlier = near.get("container_uuid")
+    preview.reason = _reason(answer, item)
 
 
 def _reason(answer: Mapping[str, Any], item: Mapping[str, Any]) -> str:
@@ -109,11 +111,11 @@ def _reason(answer: Mapping[str, Any], item: Mapping[str, Any]) -> str:
     """
     if item.get("use_existing") is False:
         return _NO_REUSE
-    for one in answer.get("candidates") or ():
-        return f"of the earlier result {one['reason']}"
+    for candidate in answer.get("candidates") or ():
+        return f"of the earlier result {candidate['reason']}"
     differences = (answer.get("nearest") or {}).get("differences") or ()
-    for one in differences:
-        field = str(one["field"])
+    for difference in differences:
+        field = str(difference["field"])
         name = field.removeprefix("environment.")
         return f"{name if name != field else f'its {part_of(field)}'} changed"
     return _NEW
@@ -122,71 +124,79 @@ def _reason(answer: Mapping[str, Any], item: Mapping[str, Any]) -> str:
 def _needed(number: int, item: Mapping[str, Any]) -> list[int]:
     """The numbers of the steps that a step names. Raises Invalid."""
     mounts = (item.get("mounts") or {}).values()
-    named = [*(item.get("depends_on") or ()), *(one.get("container_request") for one in mounts)]
-    found = []
-    for one in named:
-        match = _SIBLING.fullmatch(one) if isinstance(one, str) else None
+    named = [*(item.get("depends_on") or ()), *(mount.get("container_request") for mount in mounts)]
+    steps = []
+    for reference in named:
+        match = _SIBLING.fullmatch(reference) if isinstance(reference, str) else None
         if match and int(match[1]) >= number:
-            raise Invalid(f"step {number}: {one} is not an earlier step")
+            raise Invalid(f"step {number}: {reference} is not an earlier step")
         if match:
-            found.append(int(match[1]))
-    return list(dict.fromkeys(found))
+            steps.append(int(match[1]))
+    return list(dict.fromkeys(steps))
 
 
-def _bound(item: Mapping[str, Any], found: Sequence[_Found]) -> Record:
+def _bound(item: Mapping[str, Any], previews: Sequence[_Found]) -> Record:
     """The attributes with contents in place of the outputs of steps that are reused."""
     mounts = {}
-    for target, one in (item.get("mounts") or {}).items():
-        match = _SIBLING.fullmatch(str(one.get("container_request")))
+    for target, mount in (item.get("mounts") or {}).items():
+        match = _SIBLING.fullmatch(str(mount.get("container_request")))
         if match is None:
-            mounts[target] = one
+            mounts[target] = mount
             continue
-        path = {"path": one["path"]} if one.get("path") else {}
-        output = found[int(match[1])].output
+        path = {"path": mount["path"]} if mount.get("path") else {}
+        output = previews[int(match[1])].output
         mounts[target] = {"kind": "collection", "portable_data_hash": output, **path}
-    needs = [one for one in item.get("depends_on") or () if not _SIBLING.fullmatch(str(one))]
+    needs = [
+        reference
+        for reference in item.get("depends_on") or ()
+        if not _SIBLING.fullmatch(str(reference))
+    ]
     return {**item, "mounts": mounts, "depends_on": needs}
 
 
 async def _with_history(
-    api: ApiClient, items: Sequence[Mapping[str, Any]], found: Sequence[_Found]
+    api: ApiClient, items: Sequence[Mapping[str, Any]], previews: Sequence[_Found]
 ) -> list[StepPreview]:
     names = [str(item.get("name") or "") for item in items]
-    unknown = {name for name, one in zip(names, found, strict=True) if name and not one.earlier}
+    unknown = {
+        name for name, preview in zip(names, previews, strict=True) if name and not preview.earlier
+    }
     latest = await _latest_named(api, sorted(unknown))
-    earlier = [one.earlier or latest.get(name) for name, one in zip(names, found, strict=True)]
+    earlier = [
+        preview.earlier or latest.get(name) for name, preview in zip(names, previews, strict=True)
+    ]
     containers = {
-        one["uuid"]: one
-        for one in await _listed(
-            api, "containers", "uuid", [one for one in dict.fromkeys(earlier) if one], _FIELDS
+        container["uuid"]: container
+        for container in await _listed(
+            api, "containers", "uuid", [uuid for uuid in dict.fromkeys(earlier) if uuid], _FIELDS
         )
     }
     return [
-        _step(name or f"step {number}", one, containers.get(uuid or ""))
-        for number, (name, one, uuid) in enumerate(zip(names, found, earlier, strict=True))
+        _step(name or f"step {number}", preview, containers.get(uuid or ""))
+        for number, (name, preview, uuid) in enumerate(zip(names, previews, earlier, strict=True))
     ]
 
 
-def _step(name: str, found: _Found, container: Record | None) -> StepPreview:
-    if found.reused is not None:
-        return StepPreview(name=name, reused=found.reused, seconds=0.0, cost=0.0)
+def _step(name: str, preview: _Found, container: Record | None) -> StepPreview:
+    if preview.reused is not None:
+        return StepPreview(name=name, reused=preview.reused, seconds=0.0, cost=0.0)
     seconds, cost = None, None
     if container is not None and container["started_at"] and container["finished_at"]:
         took = parse_time(container["finished_at"]) - parse_time(container["started_at"])
         seconds, cost = took.total_seconds(), float(container["cost"] or 0)
-    return StepPreview(name=name, reused=None, reason=found.reason, seconds=seconds, cost=cost)
+    return StepPreview(name=name, reused=None, reason=preview.reason, seconds=seconds, cost=cost)
 
 
 async def _latest_named(api: ApiClient, names: Sequence[str]) -> dict[str, str]:
     """The container of the latest request of each name that has ended."""
     latest: dict[str, Record] = {}
     fields = ("uuid", "name", "container_uuid", "created_at", "state")
-    for one in await _listed(api, "container_requests", "name", names, fields):
-        other = latest.get(one["name"])
-        is_later = other is None or one["created_at"] > other["created_at"]
-        if one["container_uuid"] and one["state"] == "Final" and is_later:
-            latest[one["name"]] = one
-    return {name: str(one["container_uuid"]) for name, one in latest.items()}
+    for row in await _listed(api, "container_requests", "name", names, fields):
+        rival = latest.get(row["name"])
+        is_later = rival is None or row["created_at"] > rival["created_at"]
+        if row["container_uuid"] and row["state"] == "Final" and is_later:
+            latest[row["name"]] = row
+    return {name: str(row["container_uuid"]) for name, row in latest.items()}
 
 
 async def _listed(

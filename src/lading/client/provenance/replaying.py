@@ -46,8 +46,8 @@ def replay_request(request: Record, container: Record, *, is_foreign: bool = Fal
     """The attributes of a request that runs a container again: its recorded recipe, never the
     result of an earlier one. Raises Invalid for a container that has no result.
 
-    `is_foreign`: another server has recorded it, so that what names its users, storage and queues
-    is left out.
+    `is_foreign`: another server has recorded it; the names of its users, storage and queues are
+    left out.
     """
     if container["state"] != "Complete" or not container["output"]:
         raise Invalid(
@@ -55,14 +55,14 @@ def replay_request(request: Record, container: Record, *, is_foreign: bool = Fal
             f"{shown_container(container)}"
         )
     recorded = {name: container[name] for name in _RESOLVED}
-    kept = repeated(request, {})
+    attributes = repeated(request, {})
     # These would tie the replay to requests of the first run.
     for name in ("depends_on", "parallel_group", "max_parallel", "output_name"):
-        kept.pop(name, None)
+        attributes.pop(name, None)
     if is_foreign:
-        kept = {name: kept[name] for name in _PORTABLE if name in kept}
+        attributes = {name: attributes[name] for name in _PORTABLE if name in attributes}
     return {
-        **kept,
+        **attributes,
         **recorded,
         "name": f"{request['name'] or request['uuid']} (replay)",
         "use_existing": False,
@@ -77,8 +77,8 @@ async def first_difference(
     """The first difference of two outputs; None for equal bytes under equal names. Files are read a
     piece at a time. Raises as `BlockClient.get`.
     """
-    for one in tree_changes.diff(before, after):
-        old, new = one.before, one.after
+    for change in tree_changes.diff(before, after):
+        old, new = change.before, change.after
         sizes = [node.size if isinstance(node, File) else None for node in (old, new)]
         offset = None
         if isinstance(old, File) and isinstance(new, File):
@@ -86,7 +86,7 @@ async def first_difference(
             if offset is None:
                 # Equal bytes in other blocks.
                 continue
-        return FirstDifference(path=one.path, offset=offset, before=sizes[0], after=sizes[1])
+        return FirstDifference(path=change.path, offset=offset, before=sizes[0], after=sizes[1])
     return None
 
 
@@ -105,7 +105,9 @@ async def _first_byte(blocks: BlockClient, before: File, after: File) -> int | N
             shared = min(len(ours), len(theirs))
             if ours[:shared] != theirs[:shared]:
                 pairs = zip(ours, theirs, strict=False)
-                return offset + next(at for at, (one, two) in enumerate(pairs) if one != two)
+                return offset + next(
+                    at for at, (our_byte, their_byte) in enumerate(pairs) if our_byte != their_byte
+                )
             if not shared:
                 return offset if ours or theirs else None
             offset += shared

@@ -50,61 +50,74 @@ async def find_tree(
     api: ApiClient, uuid: str, *, most: int = _MOST, page: int = _PAGE, by_content: bool = False
 ) -> RequestTree:
     """The tree of a request, as far as the reader may see it: the first `most` requests, listed
-    `page` at a time; `by_content`: with those whose outputs are read by content. Raises NotFound.
+    `page` at a time; `by_content`: with the requests whose outputs are read by content. Raises
+    NotFound.
     """
     first = await api.get("container_requests", uuid, select=_SELECT)
-    found, ahead = {uuid: first}, [first]
+    requests, ahead = {uuid: first}, [first]
     inputs: dict[str, list[str]] = {}
     for _ in range(_DEEPEST):
         read = await _readers(api, ahead, inputs, page=page) if by_content else {}
-        ahead = await _next(api, ahead, found, read, most=most, page=page)
-        if not ahead or len(found) > most:
+        ahead = await _next(api, ahead, requests, read, most=most, page=page)
+        if not ahead or len(requests) > most:
             break
-    kept = list(found.values())[:most]
-    held = {
-        one["uuid"]: one
-        async for one in _listed(
-            api, "containers", "uuid", (one["container_uuid"] for one in kept), _OF_CONTAINER, page
+    listed = list(requests.values())[:most]
+    containers = {
+        container["uuid"]: container
+        async for container in _listed(
+            api,
+            "containers",
+            "uuid",
+            (request["container_uuid"] for request in listed),
+            _OF_CONTAINER,
+            page,
         )
     }
-    outcomes = (RequestOutcome(one, held.get(one["container_uuid"] or "")) for one in kept)
+    outcomes = (
+        RequestOutcome(request, containers.get(request["container_uuid"] or ""))
+        for request in listed
+    )
     return RequestTree(outcomes=tuple(outcomes), is_cut=bool(ahead), inputs=inputs)
 
 
 def needed(request: Record) -> Iterator[str]:
     """The uuids of requests that a request depends on, or whose outputs it takes."""
     mounted = [mount.get("container_request") for mount in (request["mounts"] or {}).values()]
-    for one in (*(request["depends_on"] or ()), *mounted):
-        if isinstance(one, str) and is_uuid(one) and infix_of(one) == Infix.REQUEST:
-            yield one
+    for reference in (*(request["depends_on"] or ()), *mounted):
+        if (
+            isinstance(reference, str)
+            and is_uuid(reference)
+            and infix_of(reference) == Infix.REQUEST
+        ):
+            yield reference
 
 
 async def _next(
     api: ApiClient,
     ahead: list[Record],
-    found: dict[str, Record],
+    requests: dict[str, Record],
     read: dict[str, Record],
     *,
     most: int,
     page: int,
 ) -> list[Record]:
-    """The requests one step further, the oldest first, which are added to `found`; no more are
-    looked for once it has more than `most`.
+    """The requests one step further, the oldest first, which are added to `requests`; the
+    search ends once it has more than `most`.
     """
-    makers = [one["container_uuid"] for one in ahead]
-    wanted = [uuid for one in ahead for uuid in needed(one) if uuid not in found]
-    fresh = {one: record for one, record in read.items() if one not in found}
-    for column, values in (("requesting_container_uuid", makers), ("uuid", wanted)):
+    makers = [request["container_uuid"] for request in ahead]
+    needed_uuids = [uuid for request in ahead for uuid in needed(request) if uuid not in requests]
+    fresh = {uuid: request for uuid, request in read.items() if uuid not in requests}
+    for column, values in (("requesting_container_uuid", makers), ("uuid", needed_uuids)):
         async with aclosing(
             _listed(api, "container_requests", column, values, _SELECT, page)
         ) as listed:
-            async for one in listed:
-                if one["uuid"] not in found:
-                    fresh[one["uuid"]] = one
-                if len(found) + len(fresh) > most:
+            async for row in listed:
+                if row["uuid"] not in requests:
+                    fresh[row["uuid"]] = row
+                if len(requests) + len(fresh) > most:
                     break
-    ordered = sorted(fresh.values(), key=lambda one: (one["created_at"], one["uuid"]))
-    found |= {one["uuid"]: one for one in ordered}
+    ordered = sorted(fresh.values(), key=lambda row: (row["created_at"], row["uuid"]))
+    requests |= {row["uuid"]: row for row in ordered}
     return ordered
 
 
@@ -112,47 +125,51 @@ async def _readers(
     api: ApiClient, ahead: list[Record], inputs: dict[str, list[str]], *, page: int
 ) -> dict[str, Record]:
     """The requests whose outputs these requests read by content; `inputs` gets their uuids."""
-    held = (one["container_uuid"] for one in ahead)
+    container_uuids = (request["container_uuid"] for request in ahead)
     fields = ("uuid", "mounts")
     mounts = {
-        one["uuid"]: one["mounts"]
-        async for one in _listed(api, "containers", "uuid", held, fields, page)
+        container["uuid"]: container["mounts"]
+        async for container in _listed(api, "containers", "uuid", container_uuids, fields, page)
     }
-    wanted = {
-        one["uuid"]: set(_contents(one["mounts"], mounts.get(one["container_uuid"]) or {}))
-        for one in ahead
+    contents_read = {
+        request["uuid"]: set(
+            _contents(request["mounts"], mounts.get(request["container_uuid"]) or {})
+        )
+        for request in ahead
     }
-    contents = sorted({pdh for some in wanted.values() for pdh in some})[:page]
+    contents = sorted({pdh for some in contents_read.values() for pdh in some})[:page]
     if not contents:
         return {}
-    made = await api.list(
+    containers = await api.list(
         "containers",
         filters=[["output", "in", contents], ["state", "=", "Complete"]],
         order=["created_at desc"],
         select=("uuid", "output"),
         limit=page,
     )
-    outputs = {one["uuid"]: one["output"] for one in made}
+    outputs = {container["uuid"]: container["output"] for container in containers}
     if not outputs:
         return {}
     makers = await api.list(
         "container_requests",
         filters=[
             ["container_uuid", "in", list(outputs)],
-            ["created_at", "<=", max(one["created_at"] for one in ahead)],
+            ["created_at", "<=", max(request["created_at"] for request in ahead)],
         ],
         order=["created_at desc", "uuid desc"],
         select=_SELECT,
         limit=page,
     )
-    found: dict[str, Record] = {}
-    for one in ahead:
-        for pdh in sorted(wanted[one["uuid"]]):
-            maker = _maker_of(one, [two for two in makers if outputs[two["container_uuid"]] == pdh])
+    makers_read: dict[str, Record] = {}
+    for request in ahead:
+        for pdh in sorted(contents_read[request["uuid"]]):
+            maker = _maker_of(
+                request, [two for two in makers if outputs[two["container_uuid"]] == pdh]
+            )
             if maker is not None:
-                inputs.setdefault(one["uuid"], []).append(maker["uuid"])
-                found[maker["uuid"]] = maker
-    return found
+                inputs.setdefault(request["uuid"], []).append(maker["uuid"])
+                makers_read[maker["uuid"]] = maker
+    return makers_read
 
 
 def _contents(asked: Record, resolved: Record) -> Iterator[str]:
@@ -167,12 +184,12 @@ def _contents(asked: Record, resolved: Record) -> Iterator[str]:
 
 
 def _maker_of(request: Record, makers: list[Record]) -> Record | None:
-    """Of requests with a content, the newest first, the last one before its use; those of the same
-    user first.
+    """The last maker of a content before its use, if possible of the same user; `makers` has the
+    newest first.
     """
-    earlier = [one for one in makers if one["created_at"] <= request["created_at"]]
-    earlier = [one for one in earlier if one["uuid"] != request["uuid"]]
-    own = [one for one in earlier if one["committed_by_uuid"] == request["committed_by_uuid"]]
+    earlier = [maker for maker in makers if maker["created_at"] <= request["created_at"]]
+    earlier = [maker for maker in earlier if maker["uuid"] != request["uuid"]]
+    own = [maker for maker in earlier if maker["committed_by_uuid"] == request["committed_by_uuid"]]
     return next(iter(own or earlier), None)
 
 
@@ -184,11 +201,11 @@ async def _listed(
     select: Iterable[str],
     page: int,
 ) -> AsyncGenerator[Record]:
-    wanted = list(dict.fromkeys(one for one in values if one))
-    for start in range(0, len(wanted), page):
-        some = [column, "in", wanted[start : start + page]]
+    distinct = list(dict.fromkeys(value for value in values if value))
+    for start in range(0, len(distinct), page):
+        some = [column, "in", distinct[start : start + page]]
         # A container may have made any number of requests.
         async with aclosing(api.pages(plural, filters=[some], select=select, size=page)) as pages:
             async for records in pages:
-                for one in records:
-                    yield one
+                for record in records:
+                    yield record

@@ -28,25 +28,25 @@ async def machine_rows(
     api: ApiClient, blocks: BlockClient, before: Record, after: Record
 ) -> list[Row]:
     """Facts about the machines of two containers that differ; none where a log cannot be read."""
-    old, new = [await _machine(api, blocks, one) for one in (before, after)]
+    old, new = [await _machine(api, blocks, container) for container in (before, after)]
     return _different(old, new) if old and new else []
 
 
-def machine_facts(text: str) -> dict[str, str]:
+def machine_facts(node_info: str) -> dict[str, str]:
     """The facts in a `node-info.txt`: host, kernel, architecture, processors, memory."""
     facts: dict[str, str] = {}
-    lines = text.splitlines()
+    lines = node_info.splitlines()
     if "Host Information" in lines[:-1]:
         words = lines[lines.index("Host Information") + 1].split()
         if len(words) > 3:
             facts |= {"host": words[1], "kernel": words[2], "architecture": words[-1]}
-    processors = sum(bool(re.match(r"processor\s*:", one)) for one in lines)
+    processors = sum(bool(re.match(r"processor\s*:", line)) for line in lines)
     if processors:
         facts["processors"] = str(processors)
     for name, pattern in (("processor", r"model name\s*:\s*(.+)"), ("memory", r"MemTotal:\s*(.+)")):
-        found = next((match for one in lines if (match := re.match(pattern, one))), None)
-        if found:
-            facts[name] = " ".join(found[1].split())
+        first = next((match for line in lines if (match := re.match(pattern, line))), None)
+        if first:
+            facts[name] = " ".join(first[1].split())
     return facts
 
 

@@ -52,14 +52,14 @@ def load_signers(path: Path) -> frozenset[bytes]:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise Invalid(f"{path}: cannot be read") from error
-    found = set()
+    keys = set()
     for line in lines:
         words = line.split()
         if _KIND.decode() in words[:-1] and not line.lstrip().startswith("#"):
-            found.add(_key_of(_decoded(words[words.index(_KIND.decode()) + 1], f"{path}")))
-    if not found:
+            keys.add(_key_of(_decoded(words[words.index(_KIND.decode()) + 1], f"{path}")))
+    if not keys:
         raise Invalid(f"{path}: has no Ed25519 key")
-    return frozenset(found)
+    return frozenset(keys)
 
 
 def sign(message: bytes, key: Ed25519PrivateKey) -> str:
@@ -139,11 +139,11 @@ def fingerprint(raw: bytes) -> str:
 def _signed(message: bytes, algorithm: bytes) -> bytes:
     digest = _HASHES[algorithm](message).digest()
     parts = (NAMESPACE.encode(), b"", algorithm, digest)
-    return _MAGIC + b"".join(_packed(one) for one in parts)
+    return _MAGIC + b"".join(_packed(field) for field in parts)
 
 
-def _packed(part: bytes) -> bytes:
-    return struct.pack(">I", len(part)) + part
+def _packed(field: bytes) -> bytes:
+    return struct.pack(">I", len(field)) + field
 
 
 def _unpacked(blob: bytes, at: int) -> tuple[bytes, int]:
@@ -165,8 +165,8 @@ def _key_of(blob: bytes) -> bytes:
     return raw
 
 
-def _decoded(text: str, what: str) -> bytes:
+def _decoded(encoded: str, subject: str) -> bytes:
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Invalid(f"{what}: is not in base64") from error
+        raise Invalid(f"{subject}: is not in base64") from error

@@ -17,19 +17,19 @@ _DELIMITERS: Final = {".tsv": "\t", ".csv": ","}
 
 
 def content_difference(name: str, before: bytes, after: bytes, *, most: int = 20) -> list[str]:
-    """At most `most` lines about the difference; none for files that are no text, or too large.
+    """At most `most` lines about the difference; none for binary files and for files too large.
 
     A table (`.csv`, `.tsv`) with the same columns and rows in both versions is compared cell by
     cell; its first row has the headings, its first column the names of the rows.
     """
-    texts = [_text(one) for one in (before, after)]
+    texts = [_text(content) for content in (before, after)]
     old, new = texts
     if old is None or new is None:
         return []
     delimiter = _DELIMITERS.get(name[name.rfind(".") :] if "." in name else "")
     lines = list(_cells(old, new, delimiter)) if delimiter else []
     lines = lines or list(_unified(old, new))
-    shown = [_plain(one) for one in lines[:most]]
+    shown = [_plain(line) for line in lines[:most]]
     left = len(lines) - len(shown)
     return [*shown, f"... {left} more"] if left else shown
 
@@ -54,20 +54,22 @@ def _unified(old: list[str], new: list[str]) -> Iterator[str]:
 
 def _cells(old: list[str], new: list[str], delimiter: str) -> Iterator[str]:
     """Each cell that differs; nothing if the tables have other columns or rows."""
-    tables = [list(csv.reader(one, delimiter=delimiter)) for one in (old, new)]
+    tables = [list(csv.reader(lines, delimiter=delimiter)) for lines in (old, new)]
     before, after = tables
     shapes = [[len(row) for row in table] for table in tables]
     if shapes[0] != shapes[1] or not before or before[0] != after[0]:
         return
     if [row[:1] for row in before] != [row[:1] for row in after]:
         return
-    for number, (one, other) in enumerate(zip(before, after, strict=True)):
-        for column, (was, now) in enumerate(zip(one, other, strict=True)):
+    for number, (old_row, new_row) in enumerate(zip(before, after, strict=True)):
+        for column, (was, now) in enumerate(zip(old_row, new_row, strict=True)):
             if was != now:
                 heading = before[0][column] if column < len(before[0]) else str(column + 1)
-                yield f"row {number} ({one[0]}), {heading}: {was} -> {now}"
+                yield f"row {number} ({old_row[0]}), {heading}: {was} -> {now}"
 
 
 def _plain(line: str) -> str:
-    shown = "".join(one if one.isprintable() or one == "\t" else "?" for one in line)
+    shown = "".join(
+        character if character.isprintable() or character == "\t" else "?" for character in line
+    )
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."

@@ -46,11 +46,11 @@ async def compare_trees(api: ApiClient, before: str, after: str) -> list[StepDif
     """The steps of the trees that led to two requests, the earliest first. Raises as
     `find_origins`.
     """
-    old, new = [await _sides(api, await find_origins(api, one)) for one in (before, after)]
-    made = {
-        str((one.container or {}).get("output")): None
+    old, new = [await _sides(api, await find_origins(api, uuid)) for uuid in (before, after)]
+    outputs = {
+        str((step.container or {}).get("output")): None
         for some in (old, new)
-        for one in some.values()
+        for step in some.values()
     }
     steps = []
     for name in dict.fromkeys([*old, *new]):
@@ -65,7 +65,9 @@ async def compare_trees(api: ApiClient, before: str, after: str) -> list[StepDif
             )
             continue
         inputs = changed_inputs(ours, theirs)
-        explained = [target for target, pair in inputs.items() if all(one in made for one in pair)]
+        explained = [
+            target for target, pair in inputs.items() if all(pdh in outputs for pdh in pair)
+        ]
         fields = apart_from(compare_requests(ours, theirs).cause, explained)
         steps.append(
             StepDifference(
@@ -85,16 +87,21 @@ def _shown(name: _Name) -> str:
 
 async def _sides(api: ApiClient, uuids: Sequence[str]) -> dict[_Name, ComparedRequest]:
     requests = await _listed(api, "container_requests", uuids)
-    held = [str(one["container_uuid"]) for one in requests if one["container_uuid"]]
-    containers = {one["uuid"]: one for one in await _listed(api, "containers", held)}
-    found: dict[_Name, ComparedRequest] = {}
+    container_uuids = [
+        str(request["container_uuid"]) for request in requests if request["container_uuid"]
+    ]
+    containers = {
+        container["uuid"]: container
+        for container in await _listed(api, "containers", container_uuids)
+    }
+    sides: dict[_Name, ComparedRequest] = {}
     numbers: dict[str, int] = {}
-    for one in sorted(requests, key=lambda one: (one["created_at"], one["uuid"])):
-        name = step_name(str(one["name"] or whole_command(one)))
+    for request in sorted(requests, key=lambda request: (request["created_at"], request["uuid"])):
+        name = step_name(str(request["name"] or whole_command(request)))
         number = numbers[name] = numbers.get(name, -1) + 1
-        container = containers.get(one["container_uuid"])
-        found[name, number] = ComparedRequest(request=one, container=container)
-    return found
+        container = containers.get(request["container_uuid"])
+        sides[name, number] = ComparedRequest(request=request, container=container)
+    return sides
 
 
 async def _listed(api: ApiClient, plural: str, uuids: Sequence[str]) -> list[Record]:

@@ -31,38 +31,38 @@ class AffectedResult:
 
 
 async def results_of_request(api: ApiClient, request: Record) -> list[AffectedResult]:
-    """The result of a request, and those of other runs that gave the same: one of these would be
-    reused in its place. Raises NotFound if it has no container.
+    """The result of a request, and the equal results of other runs, which would be reused in its
+    place. Raises NotFound if it has no container.
     """
-    held = request["container_uuid"]
-    if not held:
+    container_uuid = request["container_uuid"]
+    if not container_uuid:
         raise NotFound(f"{request['uuid']}: has no container, so there is no result to withdraw")
-    evidence = await api.action("containers", held, "evidence", method="GET")
+    evidence = await api.action("containers", container_uuid, "evidence", method="GET")
     twins = [
-        one["container_uuid"]
-        for one in evidence["replays"]
-        if one["equal"] and one["container_uuid"]
+        replay["container_uuid"]
+        for replay in evidence["replays"]
+        if replay["equal"] and replay["container_uuid"]
     ]
-    return await _results(api, [held, *twins])
+    return await _results(api, [container_uuid, *twins])
 
 
 async def withdrawn_results(api: ApiClient, request: Record) -> list[AffectedResult]:
     """The withdrawn result of a request, and those of other runs of the same command that were
     withdrawn with it: for the same reason, with the same output. Raises NotFound if it has none.
     """
-    held = request["container_uuid"]
-    own = await api.get("containers", held) if held else {}
+    container_uuid = request["container_uuid"]
+    own = await api.get("containers", container_uuid) if container_uuid else {}
     if not own.get("withdrawn_at"):
         raise NotFound(f"{request['uuid']}: its result is not withdrawn")
     filters = [[name, "=", own[name]] for name in ("output", "withdrawn_reason")]
     twins: list[str] = []
     async for rows in api.pages("containers", filters=filters, size=_PAGE):
         twins += (
-            str(one["uuid"])
-            for one in rows
-            if one["withdrawn_at"] and all(one[name] == own[name] for name in _RECIPE)
+            str(row["uuid"])
+            for row in rows
+            if row["withdrawn_at"] and all(row[name] == own[name] for name in _RECIPE)
         )
-    return await _results(api, [held, *twins])
+    return await _results(api, [container_uuid, *twins])
 
 
 async def results_from(api: ApiClient, pdh: str) -> list[AffectedResult]:
@@ -72,11 +72,11 @@ async def results_from(api: ApiClient, pdh: str) -> list[AffectedResult]:
     used = await api.action("collections", pdh, "used_by", method="GET")
     uuids = [
         key
-        for key, one in used.items()
+        for key, user in used.items()
         if is_uuid(key)
         and infix_of(key) == Infix.CONTAINER
-        and one["state"] == "Complete"
-        and pdh in _contents(one)
+        and user["state"] == "Complete"
+        and pdh in _contents(user)
     ]
     return await _results(api, uuids)
 
@@ -85,10 +85,10 @@ async def made_from(api: ApiClient, results: Iterable[AffectedResult]) -> list[A
     """The results that were made from other results, directly or through further steps, as far as
     the caller can read them.
     """
-    given = list(results)
-    known = {one.container["uuid"] for one in given}
-    found: dict[str, None] = {}
-    outputs = {one.container["output"]: None for one in given}
+    origins = list(results)
+    given_uuids = {result.container["uuid"] for result in origins}
+    derived: dict[str, None] = {}
+    outputs = {result.container["output"]: None for result in origins}
     for pdh in outputs:
         # Any command may leave nothing: the empty output says nothing of where it is from.
         if not pdh or pdh == EMPTY_PDH:
@@ -98,8 +98,8 @@ async def made_from(api: ApiClient, results: Iterable[AffectedResult]) -> list[A
         except NotFound:
             continue
         containers = (key for key in used if is_uuid(key) and infix_of(key) == Infix.CONTAINER)
-        found |= dict.fromkeys(key for key in containers if key not in known)
-    return await _results(api, list(found))
+        derived |= dict.fromkeys(key for key in containers if key not in given_uuids)
+    return await _results(api, list(derived))
 
 
 async def change_all(
@@ -110,8 +110,8 @@ async def change_all(
     """
     done, refused = [], []
     body: Record = {"own": True} if own else {}
-    for one in results:
-        uuid = one.container["uuid"]
+    for result in results:
+        uuid = result.container["uuid"]
         try:
             if reason:
                 await api.action("containers", uuid, "withdraw", body={**body, "reason": reason})
@@ -119,9 +119,9 @@ async def change_all(
                 await api.action("containers", uuid, "restore", body=body)
         # A conflict: another user has withdrawn it.
         except (Conflict, Forbidden):
-            refused.append(one)
+            refused.append(result)
         else:
-            done.append(one)
+            done.append(result)
     return done, refused
 
 
@@ -149,4 +149,4 @@ async def _listed(api: ApiClient, plural: str, field: str, values: list[str]) ->
 
 def _contents(container: Record) -> list[Any]:
     mounts = (container["mounts"] or {}).values()
-    return [container["container_image"], *(one.get("portable_data_hash") for one in mounts)]
+    return [container["container_image"], *(mount.get("portable_data_hash") for mount in mounts)]
