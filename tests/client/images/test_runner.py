@@ -58,18 +58,18 @@ class Programs:
     def __init__(self, *, settings: str = "", targets: str = TARGETS) -> None:
         self.settings, self.targets = settings, targets
         self.made: list[list[str]] = []
-        self.given = self.pins = ""
+        self.stdin = self.pins = ""
         self.environ: Mapping[str, str] = {}
 
     def __call__(
-        self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]
+        self, command: Sequence[str], *, stdin: str = "", environ: Mapping[str, str]
     ) -> str:
         if command[0] == "apt-get":
             return self.targets
         if command[0] == sys.executable:
             return self.settings
         self.made.append(list(command))
-        self.given, self.environ = given, environ
+        self.stdin, self.environ = stdin, environ
         pins = next(one for one in command if one.endswith("/tmp/pins.txt"))
         self.pins = Path(pins.split(" ")[1]).read_text()
         with tarfile.open(command[-2], "w") as root:
@@ -90,7 +90,7 @@ def test_an_image_of_a_root_and_an_environment(host: BuildHost, tmp_path: Path) 
         settings="global.index-url='http://index.test'\n:env:.cert='/a.pem'\nglobal.quiet='1'\n"
     )
     image = build(host, tmp_path, run)
-    assert run.given == LINES
+    assert run.stdin == LINES
     assert "arvados-cwl-runner==3.2.1" in run.pins
     (command,) = run.made
     assert any(one.startswith("--include=bash,bsdextrautils,") for one in command)
@@ -131,9 +131,9 @@ def test_an_image_is_kept_until_what_it_is_made_of_changes(host: BuildHost, tmp_
 def test_one_that_was_not_made_is_made_anew(host: BuildHost, tmp_path: Path) -> None:
     class Failing(Programs):
         def __call__(
-            self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]
+            self, command: Sequence[str], *, stdin: str = "", environ: Mapping[str, str]
         ) -> str:
-            super().__call__(command, given=given, environ=environ)
+            super().__call__(command, stdin=stdin, environ=environ)
             if self.made:
                 raise Unavailable("no packages")
             return self.targets
@@ -179,7 +179,7 @@ def test_a_program_tells_of_its_progress_and_why_it_fails() -> None:
         "import os, sys; print(input() + os.environ['WORD']); "
         "print('I: half way\\nI: using /tmp/x', file=sys.stderr)"
     )
-    assert run([sys.executable, "-c", script], given="line\n", environ=environ) == "lineseen\n"
+    assert run([sys.executable, "-c", script], stdin="line\n", environ=environ) == "lineseen\n"
     assert told == ["half way"]
     for said, shown in (
         ("E: no such package\nlater", "E: no such package"),

@@ -56,7 +56,7 @@ class Platform(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """For example `linux/arm64/v8`."""
-        return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
+        return "/".join(field for field in (self.os, self.architecture, self.variant) if field)
 
 
 class Layer(msgspec.Struct, frozen=True, kw_only=True):

@@ -139,10 +139,10 @@ def from_host(
             "--from-host: no program is named; write for example --from-host sh awk sort gzip"
         )
     gathering = _Gathering(host, without, steps)
-    wanted = {host.path(name) for name in programs}
+    paths = {host.path(name) for name in programs}
     # Sorted: the order of additions must not depend on the order of the arguments.
-    gathering.expect(wanted)
-    for name in sorted(wanted):
+    gathering.expect(paths)
+    for name in sorted(paths):
         gathering.named(name)
     for name in _basics(host):
         gathering.named(name, own_first=True)
@@ -159,7 +159,7 @@ def from_host(
     config = make_config(
         [layer],
         architecture=host.architecture,
-        created_by=f"lading image add --from-host {' '.join(sorted(wanted))}",
+        created_by=f"lading image add --from-host {' '.join(sorted(paths))}",
         environment=environment,
     )
     return ImageParts(config=config, layers=(layer,), notes=tuple(gathering.notes))
@@ -184,7 +184,7 @@ class _Gathering:
 
     def expect(self, names: Iterable[str]) -> None:
         """Take note of the programs that will be named, before the first one."""
-        self._has_pip = any(posixpath.basename(one).startswith("pip") for one in names)
+        self._has_pip = any(posixpath.basename(name).startswith("pip") for name in names)
 
     def named(self, name: str, *, own_first: bool = False) -> None:
         """Add the program of a name or path with its needs, and make it available by its name.
@@ -196,9 +196,9 @@ class _Gathering:
         self._program(path)
         self._offer(path)
 
-    def _program(self, path: str, *, whole: bool = True) -> None:
-        """Add one program with its needs, except for libraries; a `whole` interpreter comes with
-        its standard library.
+    def _program(self, path: str, *, is_complete: bool = True) -> None:
+        """Add one program with its needs, except for libraries. With `is_complete` an interpreter
+        comes with its standard library.
         """
         if path in self._done:
             return
@@ -215,13 +215,13 @@ class _Gathering:
         self._named.add(real)
         owner = self._packages.owner(path) or self._packages.owner(real)
         if owner is not None:
-            self._package(self._whole(owner) if whole else owner)
+            self._package(self._whole(owner) if is_complete else owner)
         for interpreter in script_programs(self.selection.host(real)):
-            found = self._locate(interpreter, own_first=owner is not None)
-            self._program(found)
+            program = self._locate(interpreter, own_first=owner is not None)
+            self._program(program)
             if "/" not in interpreter:
                 # In a container `env` looks for it on PATH of the image.
-                self._offer(found)
+                self._offer(program)
         if is_python(path) and self._packages.owner(path) is None:
             is_packaged = self._packages.owner(real) is not None
             self._pythons[path] = add_environment(
@@ -249,9 +249,9 @@ class _Gathering:
             return
         script = f'#!/bin/sh\nexec {shlex.quote(path)} "$@"\n'.encode()
         # An environment has its interpreter under several names: python, python3, python3.11.
-        names = (one.name for one in self.selection.host(folder).iterdir())
-        for one in sorted(filter(is_python, names)):
-            entry = LayerEntry(path=f"{_LOCAL}/{one}", mode=stat.S_IFREG | 0o755, content=script)
+        names = (file.name for file in self.selection.host(folder).iterdir())
+        for name in sorted(filter(is_python, names)):
+            entry = LayerEntry(path=f"{_LOCAL}/{name}", mode=stat.S_IFREG | 0o755, content=script)
             self.selection.put(entry)
 
     def add_alternatives(self) -> None:
@@ -266,9 +266,9 @@ class _Gathering:
             self.selection.add_tree(path)
         for path, mode in _FOLDERS.items():
             self.selection.put(LayerEntry(path=path, mode=stat.S_IFDIR | mode))
-        for path, text in _ACCOUNTS.items():
+        for path, content in _ACCOUNTS.items():
             self.selection.put(
-                LayerEntry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode())
+                LayerEntry(path=path, mode=stat.S_IFREG | 0o644, content=content.encode())
             )
 
     def link(self) -> None:
@@ -278,12 +278,16 @@ class _Gathering:
         binaries = {
             path: linkage.read_binary(self.selection.host(path)) for path in self.selection.files()
         }
-        dynamic = {path: one for path, one in binaries.items() if one is not None and one.dynamic}
-        self._loaders = sorted({one.loader for one in dynamic.values() if one.loader})
+        dynamic = {
+            path: binary
+            for path, binary in binaries.items()
+            if binary is not None and binary.dynamic
+        }
+        self._loaders = sorted({binary.loader for binary in dynamic.values() if binary.loader})
         for loader in self._loaders:
             self.selection.add(loader)
         # A shared library names no loader; all files of one machine normally have the same.
-        jobs = [(path, one.loader or self._default_loader()) for path, one in dynamic.items()]
+        jobs = [(path, binary.loader or self._default_loader()) for path, binary in dynamic.items()]
         with ThreadPoolExecutor(_WORKERS) as pool:
             linkages = pool.map(
                 lambda job: self._host.linker(job[1], self.selection.host(job[0])), jobs
@@ -338,18 +342,18 @@ class _Gathering:
         return self._loaders[0] if self._loaders else own.loader if own else ""
 
     def _package(self, name: str) -> None:
-        for one in closure(self._packages, name, self._is_scripted):
-            if f"package {one}" in self._done:
+        for package in closure(self._packages, name, self._is_scripted):
+            if f"package {package}" in self._done:
                 continue
-            self._done.add(f"package {one}")
-            for path in filter(self._is_wanted, self._packages.files(one)):
+            self._done.add(f"package {package}")
+            for path in filter(self._is_wanted, self._packages.files(package)):
                 if self.selection.is_private(path):
                     self.notes.append(f"{path}: left out, only root may read it")
                 else:
                     self.selection.add(path)
-            for interpreter in self._interpreters(one):
-                if self._is_available(interpreter, one):
-                    self._program(self._locate(interpreter, own_first=True), whole=False)
+            for interpreter in self._interpreters(package):
+                if self._is_available(interpreter, package):
+                    self._program(self._locate(interpreter, own_first=True), is_complete=False)
 
     def _is_wanted(self, path: str) -> bool:
         """Whether a file of a package belongs in the image."""
@@ -363,7 +367,9 @@ class _Gathering:
         """
         name = package.removesuffix("-minimal").removesuffix("-base")
         return (
-            name if any(one.name == package for one in self._packages.requires(name)) else package
+            name
+            if any(required.name == package for required in self._packages.requires(name))
+            else package
         )
 
     def _interpreters(self, package: str) -> set[str]:
@@ -372,15 +378,15 @@ class _Gathering:
             for path in self._packages.files(package)
             if _BIN.fullmatch(path)
         )
-        return {one for file in files for one in script_programs(file)}
+        return {program for file in files for program in script_programs(file)}
 
     def _is_scripted(self, package: str) -> bool:
-        wanted = {
-            one
-            for one in self._interpreters(package)
-            if _LANGUAGE.fullmatch(posixpath.basename(one))
+        languages = {
+            program
+            for program in self._interpreters(package)
+            if _LANGUAGE.fullmatch(posixpath.basename(program))
         }
-        return any(self._owner_of(one) in self._all_required(package) for one in wanted)
+        return any(self._owner_of(program) in self._all_required(package) for program in languages)
 
     def _is_available(self, interpreter: str, package: str) -> bool:
         owner = self._owner_of(interpreter)
@@ -400,13 +406,13 @@ class _Gathering:
         return closure(self._packages, package, lambda _: True)
 
     def _locate(self, name: str, *, own_first: bool) -> str:
-        found = _find(self._host, name, own_first=own_first)
-        if found is None:
+        path = _find(self._host, name, own_first=own_first)
+        if path is None:
             where = "is no program" if "/" in name else "is not on PATH"
             raise Invalid(
                 f"--from-host {name}: {where} on this machine; install it, or give its full path"
             )
-        return found
+        return path
 
 
 def _basics(host: SourceHost) -> list[str]:

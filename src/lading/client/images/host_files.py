@@ -77,8 +77,8 @@ class DebianPackages:
         """All paths of the package, as dpkg lists them."""
         return [
             line
-            for one in self._lists_of(name)
-            for line in one.read_text(errors="surrogateescape").splitlines()
+            for list_path in self._lists_of(name)
+            for line in list_path.read_text(errors="surrogateescape").splitlines()
         ]
 
     def get(self, name: str) -> Package | None:
@@ -92,7 +92,9 @@ class DebianPackages:
         package = self._packages.get(name)
         for group in package.depends if package else ():
             # The first installed alternative of several.
-            found = next((one for one in map(self._resolve, group) if one is not None), None)
+            found = next(
+                (package for package in map(self._resolve, group) if package is not None), None
+            )
             if found is not None and found.name not in _NOT_FOLLOWED:
                 yield found
 
@@ -141,13 +143,17 @@ class DebianPackages:
     @cached_property
     def _packages(self) -> Mapping[str, Package]:
         status = self._root / "var/lib/dpkg/status"
-        text = status.read_text(errors="replace") if status.exists() else ""
-        packages = (_parse(one) for one in text.split("\n\n"))
+        status_text = status.read_text(errors="replace") if status.exists() else ""
+        packages = (_parse(paragraph) for paragraph in status_text.split("\n\n"))
         return {package.name: package for package in packages if package is not None}
 
     @cached_property
     def _virtual(self) -> Mapping[str, str]:
-        return {given: one.name for one in self._packages.values() for given in one.provides}
+        return {
+            virtual: package.name
+            for package in self._packages.values()
+            for virtual in package.provides
+        }
 
 
 def working_directory() -> str:
@@ -165,24 +171,24 @@ def closure(packages: DebianPackages, name: str, scripted: Callable[[str], bool]
     Packages of plain libraries are left out, as the loader names the libraries used; except below a
     package for which `scripted` is true, as they may contain modules of a language.
     """
-    # `found` is a list: packages may depend on each other in a circle, and the order is kept.
-    found, waiting, whole = [name], [name], set[str]()
+    # `names` is a list: packages may depend on each other in a circle, and the order is kept.
+    names, waiting, complete = [name], [name], set[str]()
     while waiting:
         current = waiting.pop(0)
         if scripted(current):
-            whole.add(current)
+            complete.add(current)
         for package in packages.requires(current):
-            if package.name in found or (package.is_library and current not in whole):
+            if package.name in names or (package.is_library and current not in complete):
                 continue
-            found.append(package.name)
+            names.append(package.name)
             waiting.append(package.name)
-            if current in whole:
-                whole.add(package.name)
-    return found
+            if current in complete:
+                complete.add(package.name)
+    return names
 
 
-def _parse(text: str) -> Package | None:
-    fields = dict(_FIELD.findall(text))
+def _parse(paragraph: str) -> Package | None:
+    fields = dict(_FIELD.findall(paragraph))
     if "Package" not in fields or not fields.get("Status", "").endswith(" installed"):
         return None
     groups = ", ".join(fields[key] for key in ("Pre-Depends", "Depends") if fields.get(key))
@@ -253,20 +259,22 @@ class Selection:
         """Select a directory with its content, except for paths that match `without` from their
         start.
         """
-        unwanted = [one for one in (without, self._without) if one is not None]
+        unwanted = [pattern for pattern in (without, self._without) if pattern is not None]
         for folder, names, files in os.walk(self.host(path)):
             inside = "/" + os.path.relpath(folder, self.root)
             paths = {
                 name: posixpath.normpath(posixpath.join(inside, name)) for name in (*names, *files)
             }
-            kept = {
+            selected = {
                 name
-                for name, one in paths.items()
-                if not any(pattern.match(one) for pattern in unwanted)
+                for name, path in paths.items()
+                if not any(pattern.match(path) for pattern in unwanted)
             }
             # Changed in place: os.walk enters only the directories that are left.
-            names[:] = sorted(name for name in names if name in kept and name not in _SKIPPED_NAMES)
-            for name in (*names, *sorted(kept.intersection(files))):
+            names[:] = sorted(
+                name for name in names if name in selected and name not in _SKIPPED_NAMES
+            )
+            for name in (*names, *sorted(selected.intersection(files))):
                 self.add(paths[name])
 
     def put(self, entry: LayerEntry) -> None:

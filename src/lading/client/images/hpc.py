@@ -121,8 +121,8 @@ def _entries(daemon: bytes) -> list[LayerEntry]:
             for path, content in programs.items()
         ),
         *(
-            LayerEntry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode())
-            for path, text in texts.items()
+            LayerEntry(path=path, mode=stat.S_IFREG | 0o644, content=content.encode())
+            for path, content in texts.items()
         ),
         *(LayerEntry(path=path, mode=stat.S_IFDIR | mode) for path, mode in folders.items()),
     ]

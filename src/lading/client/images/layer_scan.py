@@ -203,5 +203,5 @@ def _folders(path: str) -> Iterator[str]:
         yield path
 
 
-def _fault(text: str) -> ExecutionError:
-    return ExecutionError(f"a layer of the image is damaged: {text}", Failure.IMAGE)
+def _fault(fault: str) -> ExecutionError:
+    return ExecutionError(f"a layer of the image is damaged: {fault}", Failure.IMAGE)

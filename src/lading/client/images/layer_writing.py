@@ -62,17 +62,17 @@ def write_layer(
     """Write `entries` as a layer tar to the file `target`. Raises Invalid naming a file that cannot
     be read.
     """
-    seen: dict[tuple[int, int], str] = {}
+    written: dict[tuple[int, int], str] = {}
     with target.open("wb") as file:
         hashing = _HashingFile(file)
         # "w|": a stream, without seeking back, so that the hash is complete at the end.
         with tarfile.open(
             fileobj=cast("IO[bytes]", hashing), mode="w|", format=tarfile.GNU_FORMAT
         ) as tar:
-            ordered = sorted(entries, key=lambda one: one.path)
+            ordered = sorted(entries, key=lambda entry: entry.path)
             for number, entry in enumerate(ordered):
                 steps.at("writing file", number, len(ordered))
-                _write(tar, entry, seen, steps)
+                _write(tar, entry, written, steps)
     return Layer(
         path=target, size=target.stat().st_size, diff_id=f"sha256:{hashing.digest.hexdigest()}"
     )
@@ -81,7 +81,7 @@ def write_layer(
 def _write(
     tar: tarfile.TarFile,
     entry: LayerEntry,
-    seen: dict[tuple[int, int], str],
+    written: dict[tuple[int, int], str],
     steps: ImageSteps,
 ) -> None:
     name = entry.path.lstrip("/")
@@ -102,11 +102,11 @@ def _write(
             status = os.fstat(file.fileno())
             key = (status.st_dev, status.st_ino)
             # Another name of a file that was written: a hard link.
-            if status.st_nlink > 1 and key in seen:
-                member.type, member.linkname = tarfile.LNKTYPE, seen[key]
+            if status.st_nlink > 1 and key in written:
+                member.type, member.linkname = tarfile.LNKTYPE, written[key]
                 tar.addfile(member)
                 return
-            seen[key] = name
+            written[key] = name
             member.size = status.st_size
             tar.addfile(member, cast(io.BufferedReader, steps.reading(file)))
     except OSError as error:

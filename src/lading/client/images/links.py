@@ -71,17 +71,17 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     moved: tuple[str, ...] = ()
 
 
-def full_name(text: str) -> str:
+def full_name(name: str) -> str:
     """`repository:tag` or `repository@sha256:<hex>`; without a tag it is `latest`. Raises Invalid
     for a malformed name.
     """
     if (
-        _NAME.fullmatch(text) is None
-        or is_pdh(text)
-        or re.fullmatch(r"(sha256:)?[0-9a-f]{64}", text)
+        _NAME.fullmatch(name) is None
+        or is_pdh(name)
+        or re.fullmatch(r"(sha256:)?[0-9a-f]{64}", name)
     ):
-        raise Invalid(f"--name {text}: not a name for an image; write for example tools:1.0")
-    return text if ":" in text.rpartition("/")[2] else f"{text}:latest"
+        raise Invalid(f"--name {name}: not a name for an image; write for example tools:1.0")
+    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
 
 
 async def register(
@@ -97,15 +97,15 @@ async def register(
     """Store the image unless it is stored, and give it `names`; in a project, with its uuid. Raises
     the errors of the API and the store.
     """
-    wanted = [full_name(name) for name in names]
+    full_names = [full_name(name) for name in names]
     # Images of lading have the epoch as creation time, and would sort before all others.
     stamp = format_time(now) if image.created in (None, "", EPOCH) else str(image.created)
     found = await own_image(api, image.digest, project=project)
     is_new = found is None
     if found is None:
-        found = await _store(api, blocks, image, wanted, progress, project)
+        found = await _store(api, blocks, image, full_names, progress, project)
         await _link(api, IMAGE_HASH, image.digest, found, stamp)
-    named = await give_names(api, structs.replace(found, timestamp=stamp), names=wanted)
+    named = await give_names(api, structs.replace(found, timestamp=stamp), names=full_names)
     return structs.replace(named, is_new=is_new)
 
 
@@ -143,19 +143,19 @@ async def _caller(api: ApiClient) -> str:
 async def give_names(api: ApiClient, image: StoredImage, *, names: Sequence[str]) -> Registration:
     """Give a stored image these names; other images of the same owner lose them."""
     moved = []
-    wanted = [full_name(name) for name in names]
+    full_names = [full_name(name) for name in names]
     owner = image.owner_uuid
-    for name in wanted:
-        given = [link for link in await _named(api, name) if link["owner_uuid"] == owner]
-        others = [link for link in given if link["head_uuid"] != image.collection_uuid]
+    for name in full_names:
+        named = [link for link in await _named(api, name) if link["owner_uuid"] == owner]
+        others = [link for link in named if link["head_uuid"] != image.collection_uuid]
         # First the new link, then the removal of the old ones: requests always find an image of
         # this name.
-        if len(others) == len(given):
+        if len(others) == len(named):
             await _link(api, REPO_TAG, name, image, image.timestamp)
         for link in others:
             await api.delete("links", link["uuid"])
         moved += [name] if others else []
-    stored = structs.replace(image, names=tuple(sorted({*image.names, *wanted})))
+    stored = structs.replace(image, names=tuple(sorted({*image.names, *full_names})))
     return Registration(image=stored, is_new=False, moved=tuple(moved))
 
 
@@ -181,11 +181,11 @@ async def take_names(api: ApiClient, image: StoredImage, names: Sequence[str]) -
     return is_last
 
 
-async def find_named(api: ApiClient, text: str, user_uuid: str) -> tuple[StoredImage, str]:
+async def find_named(api: ApiClient, reference: str, user_uuid: str) -> tuple[StoredImage, str]:
     """The image that a request of this user would take for a name, a hash or a collection, and the
     name that was found, "" for a hash. Raises NotFound.
     """
-    term = parse_reference(text)
+    term = parse_reference(reference)
     filters: list[list[object]]
     if term.pdh or term.uuid:
         filters = [["portable_data_hash" if term.pdh else "uuid", "=", term.pdh or term.uuid]]
@@ -211,11 +211,15 @@ async def find_named(api: ApiClient, text: str, user_uuid: str) -> tuple[StoredI
         all_links = await api.list("links", filters=of_image, limit=_PAGE)
         for link in all_links:
             if link["link_class"] == IMAGE_HASH:
-                names = {str(one["name"]) for one in all_links if one["link_class"] == REPO_TAG}
+                names = {
+                    str(named_link["name"])
+                    for named_link in all_links
+                    if named_link["link_class"] == REPO_TAG
+                }
                 head = heads_by_uuid[chosen.collection_uuid]
                 image = structs.replace(_stored(link, head), names=tuple(sorted(names)))
                 return image, chosen.name
-    raise NotFound(image_not_found(text))
+    raise NotFound(image_not_found(reference))
 
 
 def _image_link(link: Record, user_uuid: str) -> ImageLink:
@@ -232,17 +236,17 @@ def _image_link(link: Record, user_uuid: str) -> ImageLink:
     )
 
 
-async def other_name(api: ApiClient, text: str) -> str:
+async def other_name(api: ApiClient, reference: str) -> str:
     """The stored name of an image that a request names by a shorter or longer one; "" where it has
     the very name, or none.
     """
-    term = parse_reference(text)
+    term = parse_reference(reference)
     if term.pdh or term.uuid:
         return ""
     filters = [["link_class", "=", REPO_TAG], ["name", "in", list(term.names)]]
     links = await api.list("links", filters=filters, select=["name"], limit=_PAGE)
     names = {str(link["name"]) for link in links}
-    return "" if term.name in names else next((one for one in term.names if one in names), "")
+    return "" if term.name in names else next((name for name in term.names if name in names), "")
 
 
 async def newest_own(api: ApiClient) -> StoredImage:
@@ -285,7 +289,7 @@ async def list_images(api: ApiClient, *, named_by: str | None = None) -> list[St
         head = heads.get(link["head_uuid"])
         if head is not None and link["link_class"] == IMAGE_HASH:
             images[head["uuid"]] = _stored(link, head)
-    for link in sorted(links, key=lambda one: str(one["name"])):
+    for link in sorted(links, key=lambda link: str(link["name"])):
         image = images.get(link["head_uuid"])
         is_name = link["link_class"] == REPO_TAG and named_by in (
             None,
@@ -328,7 +332,8 @@ async def find_image(api: ApiClient, digest: str, *, owner: str = "") -> StoredI
             filters = [["link_class", "=", REPO_TAG], ["head_uuid", "=", head["uuid"]]]
             names = await api.list("links", filters=filters, limit=_PAGE)
             return structs.replace(
-                _stored(link, head), names=tuple(sorted({str(one["name"]) for one in names}))
+                _stored(link, head),
+                names=tuple(sorted({str(name_link["name"]) for name_link in names})),
             )
     return None
 
@@ -351,18 +356,18 @@ async def _named(api: ApiClient, name: str) -> list[Record]:
 
 
 async def _collections(api: ApiClient, uuids: Iterable[str]) -> dict[str, Record]:
-    wanted = sorted(uuids)
+    distinct = sorted(uuids)
     fields = ("uuid", "portable_data_hash", "file_size_total", "created_at", "owner_uuid")
-    found: dict[str, Record] = {}
-    for at in range(0, len(wanted), _PAGE):
+    collections: dict[str, Record] = {}
+    for at in range(0, len(distinct), _PAGE):
         page = await api.list(
             "collections",
-            filters=[["uuid", "in", wanted[at : at + _PAGE]]],
+            filters=[["uuid", "in", distinct[at : at + _PAGE]]],
             select=fields,
             limit=_PAGE,
         )
-        found.update((record["uuid"], record) for record in page)
-    return found
+        collections.update((record["uuid"], record) for record in page)
+    return collections
 
 
 async def _store(

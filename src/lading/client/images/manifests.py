@@ -95,18 +95,18 @@ def choose_manifest(
     manifests: Iterable[Blob], platform: Platform, reference: ImageReference
 ) -> Blob:
     """The first manifest for a platform; a missing variant matches any."""
-    found = []
+    platforms = []
     for blob in manifests:
-        given = blob.platform or Platform()
-        found.append(given.text)
-        is_same = given.os in ("", platform.os) and given.architecture in (
+        offered = blob.platform or Platform()
+        platforms.append(offered.text)
+        is_same = offered.os in ("", platform.os) and offered.architecture in (
             "",
             platform.architecture,
         )
-        if is_same and (not platform.variant or given.variant in ("", platform.variant)):
+        if is_same and (not platform.variant or offered.variant in ("", platform.variant)):
             return blob
     others = (
-        ", ".join(sorted({text for text in found if not text.startswith("unknown")}))
+        ", ".join(sorted({offer for offer in platforms if not offer.startswith("unknown")}))
         or "none at all"
     )
     raise Invalid(f"{reference.name}: holds no image for {platform.text}; it has: {shown(others)}")

@@ -92,7 +92,7 @@ def add_environment(
 def _requires_pip(library: Path) -> bool:
     """Whether a package below `lib` of an environment says that it requires pip."""
     listed = library.glob("python3.*/site-packages/*.dist-info/METADATA")
-    return any(_REQUIRES_PIP.search(one.read_text(errors="replace")) for one in listed)
+    return any(_REQUIRES_PIP.search(metadata.read_text(errors="replace")) for metadata in listed)
 
 
 def compile_modules(
@@ -145,5 +145,7 @@ def _compile(interpreter: Path, files: Sequence[str], folder: Path, steps: Image
 
 
 def _libraries(selection: Selection, home: str) -> list[str]:
-    found = sorted(selection.host(f"{home}/lib").glob("python3.*"))
-    return [f"{home}/lib/{one.name}" for one in found if _LIBRARY.fullmatch(one.name)]
+    libraries = sorted(selection.host(f"{home}/lib").glob("python3.*"))
+    return [
+        f"{home}/lib/{library.name}" for library in libraries if _LIBRARY.fullmatch(library.name)
+    ]

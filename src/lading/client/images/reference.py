@@ -83,16 +83,16 @@ class ImageReference:
         return f"{self.host}/{self.repository}@{digest}"
 
 
-def parse_reference(text: str, *, registry: str = HUB) -> ImageReference:
+def parse_reference(name: str, *, registry: str = HUB) -> ImageReference:
     """Parse a reference; without a tag it is `latest`. Raises Invalid with the right form.
 
     `registry`: the host of images without one, Docker Hub or a mirror of it.
     """
-    has_host = _has_host(text)
-    below = "" if "/" in text else _OFFICIAL
-    match = _REFERENCE.fullmatch(text if has_host else f"{registry}/{below}{text}")
+    has_host = _has_host(name)
+    below = "" if "/" in name else _OFFICIAL
+    match = _REFERENCE.fullmatch(name if has_host else f"{registry}/{below}{name}")
     if match is None:
-        raise Invalid(f"{text[:200]!r} is no image of a registry: write {_FORM}")
+        raise Invalid(f"{name[:200]!r} is no image of a registry: write {_FORM}")
     host, repository = match["host"] + (match["port"] or ""), match["repository"]
     if host == HUB and "/" not in repository:
         repository = _OFFICIAL + repository
@@ -105,7 +105,7 @@ def parse_reference(text: str, *, registry: str = HUB) -> ImageReference:
     )
 
 
-def _has_host(text: str) -> bool:
+def _has_host(name: str) -> bool:
     # As in Docker's names: a first component without dot and port is part of the repository.
-    first, slash, _ = text.partition("/")
+    first, slash, _ = name.partition("/")
     return bool(slash) and (first == "localhost" or not {".", ":"}.isdisjoint(first))

@@ -300,22 +300,24 @@ class Registry:
             )
             async with self._transport(origin).stream(
                 "GET", at, headers={**headers, **own}, timeout=_TIMEOUT
-            ) as found:
+            ) as response:
                 if (
                     # One login; a second 401 means that it does not suffice.
-                    found.status == HTTPStatus.UNAUTHORIZED
+                    response.status == HTTPStatus.UNAUTHORIZED
                     and origin == self._origin
                     and not has_tried
                 ):
-                    challenge = found.headers.get("www-authenticate", "")
+                    challenge = response.headers.get("www-authenticate", "")
                     has_tried = True
-                elif found.status in (301, 302, 303, 307, 308) and found.headers.get("location"):
-                    challenge, address = "", self._redirect(address, found.headers["location"])
-                elif found.status in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
-                    yield found
+                elif response.status in (301, 302, 303, 307, 308) and response.headers.get(
+                    "location"
+                ):
+                    challenge, address = "", self._redirect(address, response.headers["location"])
+                elif response.status in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+                    yield response
                     return
                 else:
-                    raise self._refused(found.status, reference, path)
+                    raise self._refused(response.status, reference, path)
             # After the response was closed: its connection can be reused.
             if challenge:
                 await self._log_in(challenge, reference)
@@ -336,8 +338,8 @@ class Registry:
             raise Invalid(f"{self._origin}: sends to {shown(target)} in the clear; refused")
         return target
 
-    async def _log_in(self, text: str, reference: ImageReference) -> None:
-        challenge = parse_challenge(text)
+    async def _log_in(self, header: str, reference: ImageReference) -> None:
+        challenge = parse_challenge(header)
         if challenge.scheme == "basic":
             if self._login is None:
                 raise self._refused(HTTPStatus.UNAUTHORIZED, reference, "")
@@ -442,11 +444,11 @@ def connector(authorities: Path | None) -> Connect:
     return lambda origin: HttpTransport(origin, verify=authorities or True)
 
 
-def parse_platform(text: str) -> Platform:
+def parse_platform(name: str) -> Platform:
     """Parse `linux/ARCHITECTURE[/VARIANT]`. Raises Invalid."""
-    parts = text.split("/")
+    parts = name.split("/")
     if not 2 <= len(parts) <= 3 or parts[0] != "linux" or not all(parts):
-        raise Invalid(f"--platform {text}: write for example linux/amd64 or linux/arm64/v8")
+        raise Invalid(f"--platform {name}: write for example linux/amd64 or linux/arm64/v8")
     return Platform(os="linux", architecture=parts[1], variant=parts[2] if len(parts) > 2 else "")
 
 

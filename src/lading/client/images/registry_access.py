@@ -85,11 +85,11 @@ class TokenAnswer(msgspec.Struct):
     access_token: str = ""
 
 
-def parse_challenge(text: str) -> Challenge:
+def parse_challenge(header: str) -> Challenge:
     """Parse a `WWW-Authenticate` header."""
-    scheme, _, rest = text.strip().partition(" ")
+    scheme, _, parameters = header.strip().partition(" ")
     return Challenge(
-        scheme.lower(), {name.lower(): value for name, value in _PARAMETER.findall(rest)}
+        scheme.lower(), {name.lower(): value for name, value in _PARAMETER.findall(parameters)}
     )
 
 
@@ -112,13 +112,13 @@ def find_login(environ: Mapping[str, str], host: str) -> Login | None:
     """
     for path in _files(environ):
         try:
-            text = path.read_bytes()
+            content = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
         try:
-            entries = msgspec.json.decode(text, type=_Config).auths
+            entries = msgspec.json.decode(content, type=_Config).auths
             # docker writes some registries with the scheme.
             entry = entries.get(host) or entries.get(f"https://{host}")
             if entry is not None and entry.auth:

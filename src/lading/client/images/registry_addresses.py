@@ -26,9 +26,9 @@ _LONGEST = 16_384
 _SHOWN = 100
 
 
-def shown(text: str) -> str:
+def shown(value: str) -> str:
     """A text of the registry as a part of a message."""
-    return text[:_SHOWN] if text.isprintable() else repr(text[:_SHOWN])
+    return value[:_SHOWN] if value.isprintable() else repr(value[:_SHOWN])
 
 
 def split_address(address: str, source: str) -> tuple[str, str]:
@@ -54,8 +54,8 @@ def split_address(address: str, source: str) -> tuple[str, str]:
 
 async def look_up(host: str) -> list[str]:
     """The addresses of a host."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return [str(one[4][0]) for one in found]
+    entries = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in entries]
 
 
 async def check_origin(origin: str, registry: str, lookup: Lookup) -> None:
@@ -72,8 +72,8 @@ async def check_origin(origin: str, registry: str, lookup: Lookup) -> None:
 async def _is_here(origin: str, lookup: Lookup) -> bool:
     host = urlsplit(origin).hostname or ""
     try:
-        found = await lookup(host)
+        addresses = await lookup(host)
     except (OSError, UnicodeError):
         # The error of the connection names the fault.
-        found = ()
-    return any(is_local(one) for one in (host, *found))
+        addresses = ()
+    return any(is_local(address) for address in (host, *addresses))

@@ -40,7 +40,9 @@ def check_runnable(parts: ImageParts, *, steps: ImageSteps) -> tuple[str, ...]:
         config = images.parse_config(parts.config, layers=len(parts.layers))
         _check_user(config, parts.layers, steps)
         total = len(parts.layers)
-        layers = [partial(_scanned, one, steps, at, total) for at, one in enumerate(parts.layers)]
+        layers = [
+            partial(_scanned, layer, steps, at, total) for at, layer in enumerate(parts.layers)
+        ]
         return LayerScan().run(layers).left_out.lines()
     except ExecutionError as error:
         raise Invalid(f"image: it cannot be run: {error.message}") from error
@@ -105,24 +107,24 @@ class _AccountFiles:
         )
 
     def read(self, layer: Layer, steps: ImageSteps) -> None:
-        """Take what a layer has of them. Raises Malformed."""
-        found: dict[str, str] = {}
+        """Take the account files of a layer. Raises Malformed."""
+        contents: dict[str, str] = {}
         gone: set[str] = set()
         with _damage(layer), _opened(layer) as (tar, end):
             for member in members(tar):
                 if member.offset >= end:
                     break
                 steps.check()
-                self._take(tar, member, found, gone)
+                self._take(tar, member, contents, gone)
         for name, hidden in self._is_hidden.items():
             if not hidden:
                 # A layer above has precedence.
-                if name in found:
-                    self.texts.setdefault(name, found[name])
+                if name in contents:
+                    self.texts.setdefault(name, contents[name])
                 self._is_hidden[name] = name in gone
 
     def _take(
-        self, tar: TarReader, member: tarfile.TarInfo, found: dict[str, str], gone: set[str]
+        self, tar: TarReader, member: tarfile.TarInfo, contents: dict[str, str], gone: set[str]
     ) -> None:
         if member.type == LABEL:
             return
@@ -135,7 +137,7 @@ class _AccountFiles:
         elif path in self._is_hidden:
             self.is_uncertain |= not member.isreg()
             file = tar.extractfile(member) if member.isreg() else None
-            found[path] = file.read(_SMALL).decode("utf-8", "surrogateescape") if file else ""
+            contents[path] = file.read(_SMALL).decode("utf-8", "surrogateescape") if file else ""
 
 
 def _hides(mark: images.Whiteout, name: str) -> bool:

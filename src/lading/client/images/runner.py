@@ -98,9 +98,9 @@ class RunCommand(Protocol):
     """Runs a program to its end; returns its standard output. Raises Unavailable when it fails."""
 
     def __call__(
-        self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]
+        self, command: Sequence[str], *, stdin: str = "", environ: Mapping[str, str]
     ) -> str:
-        """`given` is its standard input, `environ` its environment."""
+        """`stdin` is its standard input, `environ` its environment."""
         ...
 
 
@@ -131,12 +131,12 @@ def build_runner(
             "install it: apt install mmdebstrap"
         )
     pins = resources.files("lading.client.images").joinpath("runner.txt").read_text()
-    wanted = pins if version == DEFAULT_VERSION else f"{_PROGRAM}=={version}\n"
+    requirements = pins if version == DEFAULT_VERSION else f"{_PROGRAM}=={version}\n"
     script = resources.files("lading.client.images").joinpath("runner.sh").read_text()
     sources = package_sources(host, run)
     # All inputs: a change of one of them builds another image.
     recipe = (
-        wanted,
+        requirements,
         script,
         sources,
         host.architecture,
@@ -150,14 +150,14 @@ def build_runner(
     claim = images.wait_for_claim(key)
     if claim is not None:
         with claim:
-            root = _make_root(folder, wanted, script, sources, host, run)
+            root = _make_root(folder, requirements, script, sources, host, run)
             _keep(_as_image(root, folder, version, host.architecture, steps), claim)
             images.evict()
             _forget_environments(cache)
     images.touch(key)
-    kept = images.path(key)
-    described = msgspec.json.decode((kept / _DESCRIPTION).read_bytes(), type=dict[str, Any])
-    return NormalImage(path=kept / _ARCHIVE, **{**described, "cuts": tuple(described["cuts"])})
+    directory = images.path(key)
+    described = msgspec.json.decode((directory / _DESCRIPTION).read_bytes(), type=dict[str, Any])
+    return NormalImage(path=directory / _ARCHIVE, **{**described, "cuts": tuple(described["cuts"])})
 
 
 def package_sources(host: BuildHost, run: RunCommand) -> str:
@@ -180,7 +180,7 @@ def package_sources(host: BuildHost, run: RunCommand) -> str:
         form,
         "Created-By: Packages",
     ]
-    found = run(command, environ=environ)
+    targets = run(command, environ=environ)
     described = (
         (host.root / "etc/os-release").read_text()
         if (host.root / "etc/os-release").exists()
@@ -191,7 +191,7 @@ def package_sources(host: BuildHost, run: RunCommand) -> str:
     keyring = host.root / _KEYRING.format(names.get("ID", ""))
     signed = f" [signed-by={keyring}]" if keyring.exists() else ""
     lines = []
-    for line in dict.fromkeys(found.splitlines()):
+    for line in dict.fromkeys(targets.splitlines()):
         uri, release, component = line.split("|")
         if component in _COMPONENTS and release in (
             codename,
@@ -208,13 +208,13 @@ def package_sources(host: BuildHost, run: RunCommand) -> str:
 
 
 def _make_root(
-    folder: Path, wanted: str, script: str, sources: str, host: BuildHost, run: RunCommand
+    folder: Path, requirements: str, script: str, sources: str, host: BuildHost, run: RunCommand
 ) -> Path:
     """The root file system, as a tar below `folder`."""
     # Without root it is made in a user namespace, in which these files must be readable.
     folder.chmod(0o755)
     pins, root = folder / "pins.txt", folder / "root.tar"
-    pins.write_text(wanted)
+    pins.write_text(requirements)
     pip = _pip_settings(host, run)
     certificates = pip.get("PIP_CERT", "")
     upload = [f"--customize-hook=upload {pins} /tmp/pins.txt"]
@@ -227,7 +227,7 @@ def _make_root(
         "SOURCE_DATE_EPOCH": _EPOCH,
         "LC_ALL": "C",
     }
-    if "--hash=" in wanted:
+    if "--hash=" in requirements:
         environ["PIP_REQUIRE_HASHES"] = "1"
     run(
         [
@@ -244,7 +244,7 @@ def _make_root(
             str(root),
             "-",
         ],
-        given=sources,
+        stdin=sources,
         environ={**environ, **proxies, **pip},
     )
     return root
@@ -319,8 +319,8 @@ def make_run(tell: Callable[[str], None], steps: ImageSteps = UNWATCHED) -> RunC
     the work has to end.
     """
 
-    def run(command: Sequence[str], *, given: str = "", environ: Mapping[str, str]) -> str:
-        return run_program(command, given=given, environ=environ, tell=tell, steps=steps)
+    def run(command: Sequence[str], *, stdin: str = "", environ: Mapping[str, str]) -> str:
+        return run_program(command, stdin=stdin, environ=environ, tell=tell, steps=steps)
 
     return run
 
@@ -328,7 +328,7 @@ def make_run(tell: Callable[[str], None], steps: ImageSteps = UNWATCHED) -> RunC
 def run_program(
     command: Sequence[str],
     *,
-    given: str,
+    stdin: str,
     environ: Mapping[str, str],
     tell: Callable[[str], None],
     steps: ImageSteps = UNWATCHED,
@@ -340,7 +340,7 @@ def run_program(
     # Files instead of pipes: with two pipes, a full one could block the program while the other is
     # read.
     with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile("w+") as question:
-        question.write(given)
+        question.write(stdin)
         question.seek(0)
         with subprocess.Popen(
             list(command),

@@ -231,7 +231,7 @@ def _entries(root: Path, steps: ImageSteps) -> Iterator[LayerEntry]:
         for name in (*names, *files):
             path = Path(folder, name)
             status = path.lstat()
-            if not any(kept(status.st_mode) for kept in _KEPT):
+            if not any(is_kind(status.st_mode) for is_kind in _KEPT):
                 continue
             yield LayerEntry(
                 path="/" + os.path.relpath(path, root),
@@ -297,7 +297,7 @@ def read_saved(
     except UNREADABLE as error:
         raise Malformed(f"{members.source}: damaged image: manifest.json: {error}") from error
     if len(images) != 1:
-        names = sorted(name for one in images for name in one.repo_tags or ("<none>",))
+        names = sorted(name for image in images for name in image.repo_tags or ("<none>",))
         raise Invalid(
             f"{members.source}: holds {len(images)} images ({', '.join(names)}); save one at a time"
         )
@@ -321,7 +321,7 @@ def read_oci(
     if not fitting:
         raise Invalid(f"{members.source}: holds no image for linux/{architecture}")
     # An image may be listed under several names.
-    if len({one[1].digest for one in fitting}) > 1:
+    if len({match[1].digest for match in fitting}) > 1:
         raise Invalid(f"{members.source}: holds {len(fitting)} images; copy one at a time")
     manifest, _, name = fitting[0]
     if manifest.config is None:
