@@ -233,7 +233,7 @@ async def test_many_files_take_little_memory(tmp_path: Path) -> None:
         if number % 200 == 0:
             folder.mkdir(parents=True)
         (folder / f"{number}").write_bytes(b"x")
-    with Upload({"": tmp_path / "in"}, pack=1 << 10, kept=0) as upload:
+    with Upload({"": tmp_path / "in"}, pack=1 << 10, most_bytes=0) as upload:
         blocks = BlockStore().client
         tracemalloc.start()
         try:

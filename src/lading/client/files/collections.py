@@ -266,8 +266,8 @@ class CollectionWriter:
                 raise Invalid(f"{path}: added as a file and as a directory")
             nodes[path] = FileTree(entries)
         tree = filetree.from_files(nodes)
-        for other in self._trees:
-            tree = tree_changes.merge(tree, other)
+        for added in self._trees:
+            tree = tree_changes.merge(tree, added)
         return tree
 
     def _folders(self) -> dict[str, dict[str, Node]]:

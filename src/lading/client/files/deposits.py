@@ -76,35 +76,35 @@ class ContentSearch:
     def __init__(self, api: ApiClient) -> None:
         self._api = api
         self._turn = asyncio.Lock()
-        self._wanted: set[str] = set()
-        self._found: dict[str, list[Record]] = {}
+        self._awaited: set[str] = set()
+        self._collections: dict[str, list[Record]] = {}
         self._searches = 0
 
     async def find(self, pdh: str) -> list[Record]:
         """The collections with this content, the oldest first; none for a token that may only
         store. Raises the errors of the API.
         """
-        self._wanted.add(pdh)
+        self._awaited.add(pdh)
         self._searches += 1
         try:
             async with self._turn:
                 # The holder of the turn before may have asked for it.
-                if pdh in self._wanted:
-                    asked = [pdh, *islice(self._wanted - {pdh}, _ASKED - 1)]
+                if pdh in self._awaited:
+                    asked = [pdh, *islice(self._awaited - {pdh}, _ASKED - 1)]
                     # Before the call: a search that begins during it asks again.
-                    self._wanted -= {*asked}
+                    self._awaited -= {*asked}
                     try:
-                        self._found |= await self._list(asked)
+                        self._collections |= await self._list(asked)
                     except BaseException:
                         # The other searches make a call of their own.
-                        self._wanted |= {*asked}
+                        self._awaited |= {*asked}
                         raise
-            return self._found[pdh]
+            return self._collections[pdh]
         finally:
             self._searches -= 1
             if not self._searches:
-                self._wanted.clear()
-                self._found.clear()
+                self._awaited.clear()
+                self._collections.clear()
 
     async def _list(self, hashes: Sequence[str]) -> dict[str, list[Record]]:
         try:
@@ -117,13 +117,13 @@ class ContentSearch:
             )
         except Forbidden:
             rows = []
-        found: dict[str, list[Record]] = {one: [] for one in hashes}
+        collections: dict[str, list[Record]] = {pdh: [] for pdh in hashes}
         if len(rows) == _PAGE and len(hashes) > 1:
             # There are more collections, perhaps all of one content.
-            return {one: (await self._list([one]))[one] for one in hashes}
+            return {pdh: (await self._list([pdh]))[pdh] for pdh in hashes}
         for row in rows:
-            found[str(row["portable_data_hash"])].append(row)
-        return found
+            collections[str(row["portable_data_hash"])].append(row)
+        return collections
 
 
 async def deposit(
@@ -154,46 +154,50 @@ async def deposit(
         *(f"{field}={replication[field]}" for field in sorted(replication)),
         *(f"{path}={source.absolute()}" for path, source in sorted(sources.items())),
     )
-    kept = journal_path(cache_directory(os.environ), *texts)
+    journal_file = journal_path(cache_directory(os.environ), *texts)
     with (
-        UploadJournal(kept) as journal,
+        UploadJournal(journal_file) as journal,
         Upload(sources, journal=journal, links=links) as upload,
     ):
         await upload.look()
         with progress(f"Hashing {label}") as report:
             pdh = await upload.hash(progress=report)
-        found = await (search or ContentSearch(api)).find(pdh)
-        same = _same(found, name=name, project=project, replication=replication)
+        collections = await (search or ContentSearch(api)).find(pdh)
+        same = _same(collections, name=name, project=project, replication=replication)
         if same is not None:
             return _deposit(same, was_there=True, remarks=upload.remarks)
         # All blocks of a collection with this content are stored and only need to be referenced.
         # With a replication they are sent again.
-        earlier = "" if replication else pdh if found else journal.collection
+        earlier = "" if replication else pdh if collections else journal.collection
         stored = await _stored_before(api, earlier)
         with progress(f"Storing {label}") as report:
-            text = await upload.send(blocks.keeping(keeping), stored=stored, progress=report)
+            manifest_text = await upload.send(
+                blocks.keeping(keeping), stored=stored, progress=report
+            )
         owner = {} if project is None else {"owner_uuid": project}
-        record = await _create(api, {"name": name or label, **owner, **replication}, text)
+        record = await _create(api, {"name": name or label, **owner, **replication}, manifest_text)
         journal.note_collection(record["uuid"], upload.keys)
-        was_there = bool(found) and not replication
+        was_there = bool(collections) and not replication
         return _deposit(record, was_there=was_there, remarks=upload.remarks)
 
 
-async def _create(api: ApiClient, fields: dict[str, object], text: Iterator[str]) -> Record:
+async def _create(api: ApiClient, fields: dict[str, object], pieces: Iterator[str]) -> Record:
     """Create a collection with a manifest in pieces, which is written to disk unless it is
     short.
     """
     begun = ""
     while len(begun) <= _SHORT:
-        if (piece := next(text, None)) is None:
-            made = {**fields, "manifest_text": begun}
-            return await api.create("collections", made, ensure_unique_name=True, select=_FIELDS)
+        if (piece := next(pieces, None)) is None:
+            attributes = {**fields, "manifest_text": begun}
+            return await api.create(
+                "collections", attributes, ensure_unique_name=True, select=_FIELDS
+            )
         begun += piece
     with tempfile.TemporaryDirectory(prefix="lading-put-") as folder:
         return await api.create_large(
             "collections",
             fields,
-            {"manifest_text": chain([begun], text)},
+            {"manifest_text": chain([begun], pieces)},
             Path(folder),
             ensure_unique_name=True,
             select=_FIELDS,
@@ -223,18 +227,19 @@ async def _stored_before(api: ApiClient, name: str) -> dict[str, str]:
 
 def _locators_in(answer: Path) -> dict[str, str]:
     """The signed locators by hash and size in a file with the JSON of a collection."""
-    found = dict[str, str]()
+    signed = dict[str, str]()
     with answer.open("rb") as file:
-        rest = b""
+        tail = b""
         # JSON does not change locators. The last word of a piece may continue in the next one.
         while piece := file.read(_PIECE):
-            text = rest + piece
-            end = max(text.rfind(b" "), 0)
-            found |= {
-                filetree.bare(one): one for one in manifest.locators(text[:end].decode("latin-1"))
+            window = tail + piece
+            end = max(window.rfind(b" "), 0)
+            signed |= {
+                filetree.bare(signed_locator): signed_locator
+                for signed_locator in manifest.locators(window[:end].decode("latin-1"))
             }
-            rest = text[end:]
-    return found
+            tail = window[end:]
+    return signed
 
 
 def label_of(path: Path) -> str:
@@ -273,14 +278,14 @@ def arrange(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def _same(
-    found: Iterable[Record],
+    collections: Iterable[Record],
     *,
     name: str | None,
     project: str | None,
     replication: Mapping[str, object],
 ) -> Record | None:
     """The first collection with this name, project and replication; None stands for any."""
-    for record in found:
+    for record in collections:
         is_here = name in (None, record["name"]) and project in (None, record["owner_uuid"])
         if is_here and all(record[field] == value for field, value in replication.items()):
             return record

@@ -101,53 +101,55 @@ class Listing:
     def placed(self) -> Iterator[tuple[int, PackedDirectory]]:
         """Variant of `folders` with the offset of each folder in the listing, for `found`."""
         hollow = 0
-        for place, part in self._parts(0):
-            while hollow < len(self._hollow) and self._hollow[hollow] < part.begin:
+        for offset, record in self._parts(0):
+            while hollow < len(self._hollow) and self._hollow[hollow] < record.begin:
                 hollow += 1
-            is_hollow = hollow < len(self._hollow) and self._hollow[hollow] == part.begin
+            is_hollow = hollow < len(self._hollow) and self._hollow[hollow] == record.begin
             yield (
-                place,
+                offset,
                 PackedDirectory(
-                    path=part.path,
-                    names=part.names,
-                    sizes=[stamp[0] for stamp in part.stamps],
-                    first=part.first,
-                    begin=part.begin,
-                    end=part.end,
+                    path=record.path,
+                    names=record.names,
+                    sizes=[stamp[0] for stamp in record.stamps],
+                    first=record.first,
+                    begin=record.begin,
+                    end=record.end,
                     has_data=not is_hollow,
                 ),
             )
 
-    def found(self, place: int, first: int, end: int) -> Iterator[ListedFile]:
+    def found(self, offset: int, first: int, end: int) -> Iterator[ListedFile]:
         """The files with the numbers from `first` to `end` - 1; the first of them is in the record
-        at `place`.
+        at `offset`.
         """
-        for _, part in self._parts(place):
-            for index in range(max(0, first - part.first), min(len(part.names), end - part.first)):
-                yield part.found(index)
-            if part.first + len(part.names) >= end:
+        for _, record in self._parts(offset):
+            for index in range(
+                max(0, first - record.first), min(len(record.names), end - record.first)
+            ):
+                yield record.found(index)
+            if record.first + len(record.names) >= end:
                 return
 
-    def _parts(self, place: int) -> Iterator[tuple[int, ListedPart]]:
-        while head := self._read(place, _HEAD):
+    def _parts(self, offset: int) -> Iterator[tuple[int, ListedPart]]:
+        while head := self._read(offset, _HEAD):
             size = int.from_bytes(head)
-            yield place, _decode(self._read(place + _HEAD, size))
-            place += _HEAD + size
+            yield offset, _decode(self._read(offset + _HEAD, size))
+            offset += _HEAD + size
 
-    def _read(self, place: int, size: int) -> bytes:
+    def _read(self, offset: int, size: int) -> bytes:
         if self._file is None:
-            return bytes(self._few[place : place + size])
-        return read_at(self._file.fileno(), size, place)
+            return bytes(self._few[offset : offset + size])
+        return read_at(self._file.fileno(), size, offset)
 
-    def add(self, part: ListedPart) -> None:
+    def add(self, record: ListedPart) -> None:
         """Append a record. Raises Full."""
-        text = _encode(part)
-        record = len(text).to_bytes(_HEAD) + text
+        body = _encode(record)
+        encoded = len(body).to_bytes(_HEAD) + body
         try:
             if self._file is not None:
-                self._file.write(record)
+                self._file.write(encoded)
             else:
-                self._few += record
+                self._few += encoded
                 if len(self._few) > _SHORT:
                     # `close` closes it.
                     self._file = tempfile.TemporaryFile(prefix="lading-put-")  # noqa: SIM115
@@ -155,8 +157,8 @@ class Listing:
                     self._few.clear()
         except OSError as error:
             raise _no_room(error) from error
-        self.count += len(part.names)
-        self.size += sum(stamp[0] for stamp in part.stamps)
+        self.count += len(record.names)
+        self.size += sum(stamp[0] for stamp in record.stamps)
 
     def finish_directory(self, begin: int, before: int) -> None:
         """Note that all files of a directory were added, from number `begin` on, when the size was

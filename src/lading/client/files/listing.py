@@ -140,40 +140,40 @@ class _List:
         self._refused.add(f"{_shown(source)}: is a symbolic link")
         return True
 
-    def _add_root(self, place: _Place) -> None:
+    def _add_root(self, root: _Place) -> None:
         if (
-            place.source is not None
-            and not place.below
-            and not stat.S_ISDIR(_look(place.source).st_mode)
+            root.source is not None
+            and not root.below
+            and not stat.S_ISDIR(_look(root.source).st_mode)
         ):
             # Raises Invalid: a single file cannot be the root of a collection.
             filetree.check_path("")
-        self._add_place("", place)
+        self._add_place("", root)
 
-    def _add_place(self, path: str, place: _Place) -> None:
-        if place.source is not None:
-            if place.below:
+    def _add_place(self, path: str, entry: _Place) -> None:
+        if entry.source is not None:
+            if entry.below:
                 raise Invalid(
                     f"{path or '.'}: another path is to be stored inside this one; "
                     "store them one at a time"
                 )
-            self._outside = _containing(place.source)
-            self._add_directory(path, place.source, ())
+            self._outside = _containing(entry.source)
+            self._add_directory(path, entry.source, ())
             return
         files, folders = dict[str, Path](), dict[str, _Place]()
-        for name, one in sorted(place.below.items()):
+        for name, child in sorted(entry.below.items()):
             if (
-                one.source is not None
-                and not one.below
-                and not stat.S_ISDIR(_look(one.source).st_mode)
+                child.source is not None
+                and not child.below
+                and not stat.S_ISDIR(_look(child.source).st_mode)
             ):
-                files[name] = one.source
+                files[name] = child.source
             else:
-                folders[name] = one
+                folders[name] = child
         filetree.check_names([*files, *folders])
         self._add_named(path, files)
-        for name, one in folders.items():
-            self._add_place(f"{path}/{name}" if path else name, one)
+        for name, child in folders.items():
+            self._add_place(f"{path}/{name}" if path else name, child)
 
     def _add_directory(self, path: str, source: Path, above: tuple[tuple[int, int], ...]) -> None:
         try:
@@ -270,12 +270,12 @@ class _List:
         self, path: str, paths: list[str], names: list[str], *, begin: int, end: int
     ) -> ListedPart:
         """A record of files with these paths on disk, without those that are refused."""
-        stamps = [self._stamp(one) for one in paths]
+        stamps = [self._stamp(file_path) for file_path in paths]
         filetree.check_names(names)
         return ListedPart(
             path=path,
             source=b"",
-            sources=[os.fsencode(one) for one in paths],
+            sources=[os.fsencode(file_path) for file_path in paths],
             names=names,
             stamps=[stamp for stamp in stamps if stamp is not None],
             first=self._listing.count,

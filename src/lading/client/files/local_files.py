@@ -171,19 +171,19 @@ class SafeWriter:
         if self._last is not None and self._last[0] == path:
             return self._last[1]
         # A duplicate: the loop closes each directory when it has the next.
-        here = self._top.copy()
+        directory = self._top.copy()
         for element in path.split("/") if path else ():
             try:
-                below = here.enter(element)
+                below = directory.enter(element)
             except OSError as error:
                 raise self.failure(error, path) from error
             finally:
-                here.close()
-            here = below
+                directory.close()
+            directory = below
         if self._last is not None:
             self._last[1].close()
-        self._last = (path, here)
-        return here
+        self._last = (path, directory)
+        return directory
 
     def _begin(self, path: str, size: int) -> _Growing:
         filetree.check_path(path)

@@ -117,16 +117,16 @@ class UploadJournal:
         try:
             # Another upload of the same sources has it: this one continues without a journal.
             lock_file(file.fileno())
-            text = path.read_bytes()
+            content = path.read_bytes()
         except OSError:
             file.close()
             raise
         self._file = file
-        for line in text.split(b"\n"):
+        for line in content.split(b"\n"):
             with suppress(msgspec.DecodeError):
                 self._learn(msgspec.json.decode(line, type=_Line))
         # A kill cut off the last line; the next one must not be appended to it.
-        if text and not text.endswith(b"\n"):
+        if content and not content.endswith(b"\n"):
             file.write(b"\n")
 
     def _learn(self, line: _Line) -> None:
@@ -138,11 +138,11 @@ class UploadJournal:
             self.collection = line.collection
 
 
-def journal_path(directory: Path, *parts: str) -> Path:
-    """The journal file below the cache directory for these texts: the server, the token, the
+def journal_path(directory: Path, *values: str) -> Path:
+    """The journal file below the cache directory for these values: the server, the token, the
     sources.
     """
-    name = hashlib.sha256(b"\0".join(os.fsencode(part) for part in parts)).hexdigest()[:32]
+    name = hashlib.sha256(b"\0".join(os.fsencode(value) for value in values)).hexdigest()[:32]
     return directory / "uploads" / f"{name}.jsonl"
 
 
@@ -150,13 +150,13 @@ def _encoded(line: _Line) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
-def _replace(path: Path, text: bytes) -> None:
+def _replace(path: Path, content: bytes) -> None:
     aside = path.with_suffix(".part")
     descriptor = os.open(
         aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_INHERIT | AS_BYTES, 0o600
     )
     with os.fdopen(descriptor, "wb") as file:
-        file.write(text)
+        file.write(content)
     aside.replace(path)
 
 

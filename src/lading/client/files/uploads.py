@@ -65,7 +65,7 @@ class Upload:
     becomes of symbolic links, and of entries that cannot be stored.
 
     Call `look`, `hash`, then `send` if the content is not stored; use it as a context manager.
-    Blocks of `pack` bytes hold small files; `kept` bytes of them stay in memory between `hash` and
+    Blocks of `pack` bytes hold small files; `most_bytes` of them stay in memory between `hash` and
     `send`, which uses at most `room` bytes. Raises Invalid naming a source that cannot be read, is
     neither file nor directory, or changes meanwhile.
     """
@@ -78,10 +78,10 @@ class Upload:
         links: LinkPolicy = LinkPolicy.FOLLOW,
         clock: Callable[[], int] = time.time_ns,
         pack: int = MAX_BLOCK,
-        kept: int = _KEPT,
+        most_bytes: int = _KEPT,
         room: int = _ROOM,
     ) -> None:
-        self._sources, self._keeps, self._links = sources, kept, links
+        self._sources, self._keeps, self._links = sources, most_bytes, links
         self._journal = journal or UploadJournal()
         self._clock = clock
         self._pack = pack
@@ -90,14 +90,14 @@ class Upload:
         self._places: list[int] = []
         self._keys: list[str] = []
         self._hashes: list[str] = []
-        self._kept: dict[int, bytearray] = {}
+        self._block_bytes: dict[int, bytearray] = {}
         self._room = _Room(room)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept.clear()
+        self._block_bytes.clear()
         self._listing.close()
 
     @property
@@ -163,7 +163,7 @@ class Upload:
             if block not in have:
                 have[block] = await self._put(blocks, number)
                 self._journal.note_locator(have[block])
-            self._kept.pop(number, None)
+            self._block_bytes.pop(number, None)
             advance(number)
 
         await _each(range(len(self._blocks)), work)
@@ -177,27 +177,27 @@ class Upload:
         """Plan the blocks, find the offset in the listing at which each begins, and name each for
         the journal.
         """
-        firsts, places = array("q"), array("q")
+        firsts, offsets = array("q"), array("q")
 
         def files() -> Iterator[tuple[str, int]]:
-            for place, folder in self._listing.placed():
+            for offset, folder in self._listing.placed():
                 # A block begins at one of the folders that were read since the previous block
                 # began; older ones are deleted below.
                 firsts.append(folder.first)
-                places.append(place)
+                offsets.append(offset)
                 for size in folder.sizes:
                     yield folder.path, size
 
         self._blocks, self._places = [], []
         for block in packing.plan(files(), pack=self._pack):
             begun = bisect_right(firsts, block.first) - 1
-            del firsts[:begun], places[:begun]
+            del firsts[:begun], offsets[:begun]
             self._blocks.append(block)
-            self._places.append(places[0])
+            self._places.append(offsets[0])
         self._keys = [self._key(number) for number in range(len(self._blocks))]
 
-    def _manifest(self, found: Sequence[str]) -> Iterator[str]:
-        return packing.write_manifest(self._listing.folders(), self._blocks, found)
+    def _manifest(self, locators: Sequence[str]) -> Iterator[str]:
+        return packing.write_manifest(self._listing.folders(), self._blocks, locators)
 
     def _portable_data_hash(self) -> str:
         digest = Digest()
@@ -221,18 +221,18 @@ class Upload:
         bytes.
         """
         block = self._blocks[number]
-        for found in self._listing.found(self._places[number], block.first, block.end):
-            if block.is_packed and found.size:
-                yield found, 0, found.size
+        for file in self._listing.found(self._places[number], block.first, block.end):
+            if block.is_packed and file.size:
+                yield file, 0, file.size
             elif not block.is_packed:
-                yield found, block.start, block.length
+                yield file, block.start, block.length
 
     def _key(self, number: int) -> str:
         digest, here = hashlib.sha256(), Path.cwd()
-        for found, start, length in self._files(number):
+        for file, start, length in self._files(number):
             # The length of the path separates it from the next entry.
-            digest.update(f"{found.stamp} {start} {length} {len(found.source)} ".encode())
-            path = found.source if found.source.startswith("/") else f"{here}/{found.source}"
+            digest.update(f"{file.stamp} {start} {length} {len(file.source)} ".encode())
+            path = file.source if file.source.startswith("/") else f"{here}/{file.source}"
             digest.update(os.fsencode(path))
         return digest.hexdigest()[:32]
 
@@ -241,25 +241,25 @@ class Upload:
         1970).
         """
         changed = 0
-        kept, digest = bytearray(), hashlib.md5(usedforsecurity=False)
-        for found, start, length in self._files(number):
-            changed = max(changed, *found.stamp[1:3])
-            for piece in _read_part(found, start, length):
+        content, digest = bytearray(), hashlib.md5(usedforsecurity=False)
+        for file, start, length in self._files(number):
+            changed = max(changed, *file.stamp[1:3])
+            for piece in _read_part(file, start, length):
                 digest.update(piece)
                 if keep:
-                    kept += piece
+                    content += piece
         if keep:
-            self._kept[number] = kept
+            self._block_bytes[number] = content
         return f"{digest.hexdigest()}+{self._blocks[number].length}", changed
 
     async def _put(self, blocks: BlockClient, number: int) -> str:
         if not self._blocks[number].is_packed:
             return await self._put_part(blocks, number)
-        if (data := self._kept.pop(number, None)) is not None:
+        if (data := self._block_bytes.pop(number, None)) is not None:
             async with self._room.taken(len(data)):
                 return await self._put_packed(blocks, number, data)
         # Kept blocks that wait for sending are in memory too.
-        kept = sum(map(len, self._kept.values()))
+        kept = sum(map(len, self._block_bytes.values()))
         async with self._room.taken(self._blocks[number].length, beside=kept):
             data = await asyncio.to_thread(self._gather, number)
             return await self._put_packed(blocks, number, data)
@@ -295,8 +295,8 @@ class Upload:
 
     def _gather(self, number: int) -> bytearray:
         data = bytearray()
-        for found, start, length in self._files(number):
-            for piece in _read_part(found, start, length):
+        for file, start, length in self._files(number):
+            for piece in _read_part(file, start, length):
                 data += piece
         return data
 
@@ -327,31 +327,31 @@ class _Room:
                 self._changed.notify_all()
 
 
-def _read_part(found: ListedFile, start: int, length: int) -> Iterator[bytes]:
-    descriptor = _open(found)
+def _read_part(file: ListedFile, start: int, length: int) -> Iterator[bytes]:
+    descriptor = _open(file)
     try:
         done = 0
         while done < length:
             piece = read_at(descriptor, min(_PIECE, length - done), start + done)
             if not piece:
-                raise _changed(found.source)
+                raise _changed(file.source)
             done += len(piece)
             yield piece
-        if stamp_of(os.fstat(descriptor)) != found.stamp:
-            raise _changed(found.source)
+        if stamp_of(os.fstat(descriptor)) != file.stamp:
+            raise _changed(file.source)
     except OSError as error:
-        raise Invalid(f"{found.source}: cannot be read: {error.strerror}") from error
+        raise Invalid(f"{file.source}: cannot be read: {error.strerror}") from error
     finally:
         os.close(descriptor)
 
 
-def _open(found: ListedFile) -> int:
+def _open(file: ListedFile) -> int:
     try:
         # A listed file may have become a pipe; without O_NONBLOCK, opening it would wait for a
         # writer.
-        return os.open(found.source, os.O_RDONLY | NO_INHERIT | NO_WAIT | AS_BYTES)
+        return os.open(file.source, os.O_RDONLY | NO_INHERIT | NO_WAIT | AS_BYTES)
     except OSError as error:
-        raise Invalid(f"{found.source}: cannot be read: {error.strerror}") from error
+        raise Invalid(f"{file.source}: cannot be read: {error.strerror}") from error
 
 
 def _changed(path: str) -> Invalid:
