@@ -120,7 +120,7 @@ class _Callbacks(mfusepy.Operations):  # type: ignore[misc]
         self.lading = operations
         self._on_mounted = on_mounted
         self._can_do_without = False
-        self.kept = threading.local()
+        self.thread_state = threading.local()
 
     def init_with_config(
         self, conn_info: mfusepy.fuse_conn_info | None, config_3: mfusepy.fuse_config | None
@@ -225,11 +225,11 @@ class _Session(mfusepy.FUSE):  # type: ignore[misc]
 
     def _wrapper(self, func: Callable[..., int], *args: object, **kwargs: object) -> int:
         """Called for each callback of the kernel."""
-        kept = self.operations.kept
-        if not hasattr(kept, "state"):
+        thread_state = self.operations.thread_state
+        if not hasattr(thread_state, "state"):
             # A thread that was not created by Python gets a thread state in each call and loses it
             # after. Acquired once more it persists, as these threads do.
-            kept.state = ctypes.pythonapi.PyGILState_Ensure()
+            thread_state.state = ctypes.pythonapi.PyGILState_Ensure()
         found: int = super()._wrapper(func, *args, **kwargs)
         return found
 

@@ -98,13 +98,13 @@ class ById:
         self.modified = layout.collections.modified
         self._layout = layout
         self._only_hashes = only_hashes
-        self._seen: dict[str, Directory] = {}
+        self._directories: dict[str, Directory] = {}
 
     def peek(self, name: str) -> Node | None:
         """See Directory."""
         if name == "README":
             return Text(README)
-        found = self._seen.get(name)
+        found = self._directories.get(name)
         if found is not None:
             # A lookup of any name raises Unknown if the directory is no longer valid.
             found.peek("")
@@ -123,15 +123,15 @@ class ById:
         try:
             await directory.find("")
         except NotFound:
-            self._seen.pop(name, None)
+            self._directories.pop(name, None)
             return None
         # Without an entry for what was looked up, `ls` would show nothing after `cd`.
-        self._seen[name] = directory
+        self._directories[name] = directory
         return directory
 
     async def list(self) -> Listing:
         """The directories that were looked up so far."""
-        return {"README": Text(README), **self._seen}
+        return {"README": Text(README), **self._directories}
 
     def _is_id(self, name: str) -> bool:
         if is_pdh(name):
@@ -195,8 +195,13 @@ class MountLayout:
     def expire(self) -> None:
         """Invalidate everything."""
         self.collections.expire()
-        for one in (*self._projects.values(), *self._tagged.values(), self._shared, self._tags):
-            one.freshness.expire()
+        for directory in (
+            *self._projects.values(),
+            *self._tagged.values(),
+            self._shared,
+            self._tags,
+        ):
+            directory.freshness.expire()
 
     def change(self, event: RecordEvent) -> None:
         """Invalidate the directories that one event concerns."""
@@ -212,8 +217,8 @@ class MountLayout:
             self.collections.expire(event.object_uuid)
         # A permission is a link: what is shared may have changed. Tags are links too.
         elif kind in (Infix.LINK, Infix.GROUP):
-            for one in (*self._tagged.values(), self._shared, self._tags):
-                one.freshness.expire()
+            for directory in (*self._tagged.values(), self._shared, self._tags):
+                directory.freshness.expire()
 
     def _listed(self, load: Any) -> Listed:
         return Listed(load, self.collections.clock, life=self.collections.life)
@@ -264,7 +269,7 @@ class MountLayout:
             last = [["uuid", ">", answer["items"][-1]["uuid"]]]
             roots += answer["items"]
             owners |= {record["uuid"]: record for record in answer.get("included") or ()}
-        for record in sorted(owners.values(), key=lambda one: str(one["uuid"])):
+        for record in sorted(owners.values(), key=lambda owner: str(owner["uuid"])):
             full = " ".join(filter(None, (record.get("first_name"), record.get("last_name"))))
             name = record.get("name") or full or record.get("username") or record["uuid"]
             entries.add({**record, "name": name}, self.project(record["uuid"]))
@@ -291,7 +296,7 @@ class MountLayout:
         return entries.names
 
     async def _list_tag(self, name: str) -> Listing:
-        found: dict[str, Node] = {}
+        nodes: dict[str, Node] = {}
         filters = [["link_class", "=", "tag"], ["name", "=", name]]
         async for page in self.collections.api.pages(
             "links", filters=filters, select=["uuid", "head_uuid"]
@@ -299,8 +304,8 @@ class MountLayout:
             for record in page:
                 uuid = str(record["head_uuid"])
                 if is_uuid(uuid, Infix.COLLECTION) or is_uuid(uuid, Infix.GROUP):
-                    found[uuid] = self.by_id(uuid)
-        return found
+                    nodes[uuid] = self.by_id(uuid)
+        return nodes
 
     async def _pages(self, path: str, filters: list[Any]) -> AsyncGenerator[Page]:
         try:

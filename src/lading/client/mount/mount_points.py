@@ -108,24 +108,24 @@ def unmount(directory: Path) -> None:
 
 def _find(directory: Path) -> tuple[str, str]:
     """Type and device number of the topmost file system mounted there, "" if there is none."""
-    wanted = str(directory.absolute())
-    found = ("", "")
+    path = str(directory.absolute())
+    file_system = ("", "")
     for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
         # Fields of proc_pid_mountinfo(5): 2 is major:minor, 4 the mount point; the type follows " -
         # ".
         fields = before.split(" ")
-        if _unescape(fields[4]) == wanted:
-            found = (after.split(" ")[0], fields[2])
-    return found
+        if _unescape(fields[4]) == path:
+            file_system = (after.split(" ")[0], fields[2])
+    return file_system
 
 
 def _program() -> str | None:
-    return next((one for one in map(shutil.which, _PROGRAMS) if one), None)
+    return next((program for program in map(shutil.which, _PROGRAMS) if program), None)
 
 
-def _unescape(text: str) -> str:
+def _unescape(path: str) -> str:
     # proc_pid_mountinfo(5) writes these four characters in octal.
     for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(code, char)
-    return text
+        path = path.replace(code, char)
+    return path

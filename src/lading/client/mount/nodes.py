@@ -94,33 +94,33 @@ class MountPlace:
 
 
 def peek(root: Directory, path: Sequence[str]) -> MountPlace | None:
-    """The place at a path, None if there is none. Raises Unknown."""
-    place = MountPlace(root, root.modified, root.renew)
+    """The node at a path with its context, None if there is none. Raises Unknown."""
+    position = MountPlace(root, root.modified, root.renew)
     for name in path:
-        here = place.node
-        if isinstance(here, FileTree):
-            below: Node | None = here.entries.get(name)
+        node = position.node
+        if isinstance(node, FileTree):
+            below: Node | None = node.entries.get(name)
         else:
-            below = None if isinstance(here, File | Text) else here.peek(name)
+            below = None if isinstance(node, File | Text) else node.peek(name)
         if below is None:
             return None
-        place = _step(place, below)
-    return place
+        position = _step(position, below)
+    return position
 
 
 async def find(root: Directory, path: Sequence[str]) -> MountPlace | None:
     """As `peek`, but asks the server if needed. Raises LadingError."""
-    place = MountPlace(root, root.modified, root.renew)
+    position = MountPlace(root, root.modified, root.renew)
     for name in path:
-        here = place.node
-        if isinstance(here, FileTree):
-            below: Node | None = here.entries.get(name)
+        node = position.node
+        if isinstance(node, FileTree):
+            below: Node | None = node.entries.get(name)
         else:
-            below = None if isinstance(here, File | Text) else await here.find(name)
+            below = None if isinstance(node, File | Text) else await node.find(name)
         if below is None:
             return None
-        place = _step(place, below)
-    return place
+        position = _step(position, below)
+    return position
 
 
 def _step(above: MountPlace, node: Node) -> MountPlace:
@@ -336,19 +336,19 @@ class MountedCollections:
         """Note the use of a collection, and drop old trees."""
         self._collections.move_to_end(collection.id)
         # Weight is the length of the manifest: the tree takes memory in proportion.
-        total = sum(one.weight for one in self._collections.values())
+        total = sum(collection.weight for collection in self._collections.values())
         # The last one was used just now, and stays even if it is too large.
-        for one in list(self._collections.values())[:-1]:
+        for oldest in list(self._collections.values())[:-1]:
             if total <= self._most_text:
                 return
-            total -= one.weight
-            one.forget()
+            total -= oldest.weight
+            oldest.forget()
 
     def expire(self, uuid: str = "") -> None:
         """Invalidate one collection; "" means all of them."""
-        for one in (self._collections.get(uuid),) if uuid else self._collections.values():
-            if one is not None and not is_pdh(one.id):
-                one.freshness.expire()
+        for collection in (self._collections.get(uuid),) if uuid else self._collections.values():
+            if collection is not None and not is_pdh(collection.id):
+                collection.freshness.expire()
 
 
 def seconds(timestamp: object) -> float:

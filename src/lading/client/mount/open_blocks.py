@@ -103,52 +103,54 @@ class OpenBlocks:
         """
         digest = locator[:32]
         while True:
-            with self.use(locator, renew) as found:
+            with self.use(locator, renew) as block:
                 try:
-                    done = os.preadv(found.descriptor, [target], offset)
+                    done = os.preadv(block.descriptor, [target], offset)
                 except OSError as error:
                     raise Unavailable(
                         f"{digest}: its file cannot be read: {error.strerror}"
                     ) from error
                 # A lent file may have changed during the read: then it is opened, and verified,
                 # again.
-                if self._files.is_sound(found.descriptor):
+                if self._files.is_sound(block.descriptor):
                     return done
-            self.forget(digest, found)
+            self.forget(digest, block)
 
     @contextmanager
     def use(self, locator: str, renew: Renew | None) -> Iterator[_Open]:
         """The block, open until the context is left. Raises LadingError, OSError."""
         digest = locator[:32]
-        while (found := self._hold(digest)) is None:
+        while (block := self._hold(digest)) is None:
             self._bridge.call(self.load(locator, renew))
         try:
-            yield found
+            yield block
         finally:
             with self._turn:
-                found.users -= 1
-                if found.is_forgotten and not found.users:
-                    os.close(found.descriptor)
+                block.users -= 1
+                if block.is_forgotten and not block.users:
+                    os.close(block.descriptor)
 
-    def forget(self, digest: str, one: _Open) -> None:
+    def forget(self, digest: str, block: _Open) -> None:
         """Have a block opened again; current readers keep the old descriptor until they end."""
         with self._turn:
-            if self._open.get(digest) is one:
+            if self._open.get(digest) is block:
                 del self._open[digest]
-                one.is_forgotten = True
-                if not one.users:
-                    os.close(one.descriptor)
+                block.is_forgotten = True
+                if not block.users:
+                    os.close(block.descriptor)
 
     def expect(self, locators: Sequence[str], renew: Renew | None) -> None:
         """Fetch these blocks without waiting for them; failures are repeated when a block is
         read.
         """
         # Without the lock: the worst result is a load that finds the block open.
-        wanted = [
-            one for one in locators if one[:32] not in self._open and one[:32] not in self._loads
+        absent = [
+            block_locator
+            for block_locator in locators
+            if block_locator[:32] not in self._open and block_locator[:32] not in self._loads
         ]
-        if wanted:
-            self._bridge.send(self._expect(wanted, renew))
+        if absent:
+            self._bridge.send(self._expect(absent, renew))
 
     async def load(self, locator: str, renew: Renew | None) -> None:
         """Open the block, fetched if needed. Raises LadingError, OSError."""
@@ -174,8 +176,8 @@ class OpenBlocks:
             load.cancel()
         await self.settle()
         with self._turn:
-            for digest, one in list(self._open.items()):
-                if not one.users:
+            for digest, block in list(self._open.items()):
+                if not block.users:
                     os.close(self._open.pop(digest).descriptor)
 
     def _hold(self, digest: str) -> _Open | None:
@@ -188,7 +190,7 @@ class OpenBlocks:
 
     async def _expect(self, locators: Sequence[str], renew: Renew | None) -> None:
         results = await asyncio.gather(
-            *(self.load(one, renew) for one in locators), return_exceptions=True
+            *(self.load(block_locator, renew) for block_locator in locators), return_exceptions=True
         )
         for locator, result in zip(locators, results, strict=True):
             if isinstance(result, BaseException):
@@ -206,8 +208,8 @@ class OpenBlocks:
             self._open[locator[:32]] = _Open(descriptor)
             idle = [
                 digest
-                for digest, one in self._open.items()
-                if not one.users and digest != locator[:32]
+                for digest, block in self._open.items()
+                if not block.users and digest != locator[:32]
             ]
             for digest in idle[: max(len(self._open) - self._keep, 0)]:
                 os.close(self._open.pop(digest).descriptor)
@@ -270,12 +272,12 @@ class OpenFileReader:
         if number == self._ahead:
             return
         self._ahead = number
-        wanted: dict[str, str] = {}
-        here = self.file.segments[number].locator[:32]
+        needed: dict[str, str] = {}
+        current = self.file.segments[number].locator[:32]
         for segment in islice(self.file.segments, number + 1, number + 1 + _FARTHEST):
             digest = segment.locator[:32]
-            if digest != here:
-                wanted.setdefault(digest, segment.locator)
-            if len(wanted) >= _AHEAD:
+            if digest != current:
+                needed.setdefault(digest, segment.locator)
+            if len(needed) >= _AHEAD:
                 break
-        blocks.expect(list(wanted.values()), self.renew)
+        blocks.expect(list(needed.values()), self.renew)

@@ -96,7 +96,9 @@ class Operations:
             entries = node.entries if isinstance(node, FileTree) else self._bridge.call(node.list())
             number = next(self._numbers)
             self._directories[number] = [
-                (name, _mode(one)) for name, one in entries.items() if not name.startswith(_HIDDEN)
+                (name, _mode(entry))
+                for name, entry in entries.items()
+                if not name.startswith(_HIDDEN)
             ]
             return number
 
@@ -133,23 +135,23 @@ class Operations:
         return place
 
     def _reader(self, path: str) -> OpenFileReader | Text:
-        known = self._readers.get(path)
+        reader = self._readers.get(path)
         try:
-            place = self._place(path)
+            position = self._place(path)
         except (LadingError, OSError):
             # The path is gone or the server silent: a file that is being read stays readable.
-            if known is None:
+            if reader is None:
                 raise
-            return known
-        node = place.node
+            return reader
+        node = position.node
         if isinstance(node, Text):
             return node
         if not isinstance(node, File):
             raise OSError(errno.EISDIR, path)
         # A changed collection has new File objects: the old content ends with the next read.
-        if known is None or known.file is not node:
-            known = self._remember(path, OpenFileReader(node, place.renew))
-        return known
+        if reader is None or reader.file is not node:
+            reader = self._remember(path, OpenFileReader(node, position.renew))
+        return reader
 
     def _remember(self, path: str, reader: OpenFileReader) -> OpenFileReader:
         with self._turn:
@@ -190,9 +192,9 @@ def _mode(node: Node) -> int:
     return _FILE if isinstance(node, File | Text) else _DIRECTORY
 
 
-def _status(place: MountPlace) -> FileStatus:
-    node = place.node
+def _status(position: MountPlace) -> FileStatus:
+    node = position.node
     size = (
         node.size if isinstance(node, File) else len(node.content) if isinstance(node, Text) else 0
     )
-    return FileStatus(_mode(node), size, int(place.modified * 1_000_000_000))
+    return FileStatus(_mode(node), size, int(position.modified * 1_000_000_000))

@@ -152,7 +152,7 @@ async def _in_kernel(
         from lading.client.mount.fuse import FuseSettings, FuseThread
     except (OSError, AttributeError) as error:
         raise Unavailable(f"libfuse 3 is not installed: apt install fuse3 ({error})") from error
-    there = asyncio.Event()
+    mounted = asyncio.Event()
     thread = FuseThread(
         mount._operations,
         FuseSettings(
@@ -160,13 +160,13 @@ async def _in_kernel(
             allow_other=settings.allow_other,
             immutable=settings.view is MountView.BY_PDH,
         ),
-        on_mounted=_from_thread(loop, there.set),
+        on_mounted=_from_thread(loop, mounted.set),
         on_end=_from_thread(loop, mount.ended.set),
     )
     thread.start()
     try:
-        await _first(there, mount.ended, limit=_MOUNT_TIME)
-        if not there.is_set():
+        await _first(mounted, mount.ended, limit=_MOUNT_TIME)
+        if not mounted.is_set():
             why = (
                 f"libfuse ended with {thread.code}"
                 if mount.ended.is_set()
@@ -272,21 +272,21 @@ def wait(process: subprocess.Popen[bytes], *, limit: float | None = None) -> dic
     if process.stdout is None or process.stdout.closed:
         return {}
     # Closing standard input would end a tied mount, and `communicate` closes it if it knows it.
-    kept, process.stdin = process.stdin, None
+    stdin, process.stdin = process.stdin, None
     try:
-        said, _ = process.communicate(timeout=limit)
+        output, _ = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
         return {}
     finally:
-        process.stdin = kept
-        if kept is not None and process.returncode is not None:
-            kept.close()
-    for line in (said or b"").splitlines():
-        found = rpc.read_object(line).get("statistics")
-        if isinstance(found, dict):
-            return found
+        process.stdin = stdin
+        if stdin is not None and process.returncode is not None:
+            stdin.close()
+    for line in (output or b"").splitlines():
+        statistics = rpc.read_object(line).get("statistics")
+        if isinstance(statistics, dict):
+            return statistics
     return {}
 
 
