@@ -96,9 +96,9 @@ def test_neighbours_tell_each_other(tmp_path: Path) -> None:
 
 
 def test_room_is_checked_before_something_is_begun(tmp_path: Path) -> None:
-    check_room(tmp_path, Amount(0, 0), need=1, what="it")
+    check_room(tmp_path, Amount(0, 0), need=1, subject="it")
     with pytest.raises(
         ExecutionError, match=r"^no room for the 1048576.0 GiB of it: the disk of"
     ) as caught:
-        check_room(tmp_path, Amount(0, 0), need=1 << 50, what="it")
+        check_room(tmp_path, Amount(0, 0), need=1 << 50, subject="it")
     assert caught.value.failure is Failure.DISK

@@ -112,16 +112,16 @@ class BlockFiles:
         block = locators.parse(locator)
         size = block.size or 0
         while True:
-            found = await asyncio.to_thread(self._find, block.hash, size)
-            if found is not None:
+            descriptor = await asyncio.to_thread(self._find, block.hash, size)
+            if descriptor is not None:
                 self.counts.found += 1
-                return found
-            found = await self._borrow(locator) if self._borrow is not None and size else None
-            if found is not None and await self._accepts(found, block.hash, size):
-                return found
-            found = await self._bring(locator, block.hash, size)
-            if found is not None:
-                return found
+                return descriptor
+            descriptor = await self._borrow(locator) if self._borrow is not None and size else None
+            if descriptor is not None and await self._accepts(descriptor, block.hash, size):
+                return descriptor
+            descriptor = await self._bring(locator, block.hash, size)
+            if descriptor is not None:
+                return descriptor
 
     def holds(self, locator: str) -> bool:
         """Whether the block is there now, verified or not."""
@@ -166,15 +166,15 @@ class BlockFiles:
     # Lent files.
     async def _accepts(self, descriptor: int, digest: str, size: int) -> bool:
         """Whether a lent file is the block; otherwise its descriptor is closed."""
-        kept = False
+        is_sound = False
         try:
             # The thread gets its own descriptor: after a cancellation it continues, when this one
             # may be closed.
-            kept = await asyncio.to_thread(self._check_lent, os.dup(descriptor), digest, size)
+            is_sound = await asyncio.to_thread(self._check_lent, os.dup(descriptor), digest, size)
         finally:
-            if not kept:
+            if not is_sound:
                 os.close(descriptor)
-        return kept
+        return is_sound
 
     def _check_lent(self, descriptor: int, digest: str, size: int) -> bool:
         try:

@@ -167,16 +167,16 @@ class DiskCache:
         builds = 0
         async with turn:
             while builds < _MOST_BUILDS:
-                held = self.hold(key)
-                if held is not None:
-                    return held
+                descriptor = self.hold(key)
+                if descriptor is not None:
+                    return descriptor
                 claim = await self.claim(key)
                 if claim is None:
                     continue
                 builds += 1
-                held = await _build(claim, build)
-                if held is not None:
-                    return held
+                descriptor = await _build(claim, build)
+                if descriptor is not None:
+                    return descriptor
         raise Unavailable(
             f"{self.path(key)}: is gone as soon as it was made; make the cache larger"
         )
@@ -201,17 +201,17 @@ class DiskCache:
         """A descriptor with the exclusive lock of a key, with or without an entry; None when
         another process has the lock, unless `wait`. Raises OSError.
         """
-        place = self._lock_path(key)
+        path = self._lock_path(key)
         while True:
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 if wait:
                     fcntl.flock(descriptor, fcntl.LOCK_EX)
                 elif not try_lock(descriptor, fcntl.LOCK_EX):
                     os.close(descriptor)
                     return None
-                if is_same(place, descriptor):
+                if is_same(path, descriptor):
                     return descriptor
             except BaseException:
                 os.close(descriptor)
@@ -274,12 +274,13 @@ class DiskCache:
                 write_total(ledger, self._shrink(1)[0])
 
     def _shrink(
-        self, wanted: int, unused_since: float = 0.0, spare_since: float = math.inf
+        self, needed: int, unused_since: float = 0.0, spare_since: float = math.inf
     ) -> tuple[int, int]:
-        """Evict until `wanted` fits too; the remaining size, and the number of evicted entries."""
+        """Evict until `needed` bytes fit too; return the remaining size, and the number of
+        evicted entries."""
         (total, entries), goal = self._survey(), self._limit
-        if wanted and total + wanted > self._limit:
-            goal = max(self._limit - self._limit // _SLACK - wanted, 0)
+        if needed and total + needed > self._limit:
+            goal = max(self._limit - self._limit // _SLACK - needed, 0)
         gone = 0
         for used, size, remove in sorted(entries, key=itemgetter(0)):
             if (total <= goal and used >= unused_since) or used >= spare_since:
@@ -290,26 +291,28 @@ class DiskCache:
 
     def _survey(self) -> tuple[int, list[_Entry]]:
         """Size of everything, and the entries that may be evicted."""
-        total, found = 0, list[_Entry]()
+        total, entries = 0, list[_Entry]()
         keys = self._keys() if self._layout.lock else ()
-        found += [(self._last_use(key), self._size(key), partial(self.remove, key)) for key in keys]
+        entries += [
+            (self._last_use(key), self._size(key), partial(self.remove, key)) for key in keys
+        ]
         for file in () if self._layout.lock else self._files():
             with suppress(FileNotFoundError):
                 state, is_part = file.stat(), file.name.endswith(_PART)
                 used, size = state.st_mtime_ns / 1e9, self._measure(state.st_size)
                 if not is_part or self._layout.keeps_parts:
-                    found.append((used, size, partial(remove_part if is_part else unlink, file)))
+                    entries.append((used, size, partial(remove_part if is_part else unlink, file)))
                 elif not remove_part(file):
                     total += size
-        return total + sum(size for _, size, _ in found), found
+        return total + sum(size for _, size, _ in entries), entries
 
     def _files(self) -> set[Path]:
         pattern = self._layout.pattern
-        return {one for end in ("", _PART) for one in self.directory.glob(pattern + end)}
+        return {file for end in ("", _PART) for file in self.directory.glob(pattern + end)}
 
     def _keys(self) -> set[str]:
         ends = (self._layout.suffix + _PART, _LOCK, self._layout.suffix)
-        names = {one.name for one in self.directory.glob(self._layout.pattern)}
+        names = {file.name for file in self.directory.glob(self._layout.pattern)}
         return {
             name.removesuffix(next((end for end in ends if name.endswith(end)), ""))
             for name in names
@@ -372,24 +375,24 @@ class DiskCache:
             self.path(key).rename(part)
             self._discard(part)
 
-    def _discard(self, place: Path) -> None:
+    def _discard(self, path: Path) -> None:
         if self._aside is None:
-            tree_removal.remove(place)
+            tree_removal.remove(path)
         else:
-            removal.discard(place, aside=self._aside)
+            removal.discard(path, aside=self._aside)
 
     def _abandon(self, key: str, descriptor: int) -> None:
         """Remove an entry that will not be complete, and give its room back."""
-        part = self.part(key)
+        unfinished = self.part(key)
         if self._layout.lock:
             if not self.holds(key):
-                self._discard(part)
+                self._discard(unfinished)
                 self._lock_path(key).unlink(missing_ok=True)
         elif not self._layout.keeps_parts or self.holds(key):
             with suppress(OSError):
-                if is_same(part, descriptor):
+                if is_same(unfinished, descriptor):
                     with self._ledger() as ledger:
-                        self._drop(part, ledger)
+                        self._drop(unfinished, ledger)
 
     # Room.
 
@@ -408,18 +411,18 @@ class DiskCache:
             os.close(descriptor)
 
     def _reserve(self, descriptor: int, size: int) -> bool:
-        wanted = self._measure(size)
-        if wanted > self._limit:
+        needed = self._measure(size)
+        if needed > self._limit:
             return False
         try:
             with self._ledger() as ledger:
                 total = read_total(ledger)
-                if total is None or total + wanted > self._limit:
-                    total, _ = self._shrink(wanted)
-                if total + wanted > self._limit:
+                if total is None or total + needed > self._limit:
+                    total, _ = self._shrink(needed)
+                if total + needed > self._limit:
                     return False
                 os.ftruncate(descriptor, size)
-                write_total(ledger, total + wanted)
+                write_total(ledger, total + needed)
         except OSError as error:
             if not is_full(error):
                 raise

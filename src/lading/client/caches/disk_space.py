@@ -55,42 +55,44 @@ def is_full(path: str | Path) -> bool:
     return disk.free.size < _NEXT_TO_NOTHING or (disk.total.files > 0 and disk.free.files == 0)
 
 
-def lacks_room(path: str | Path, wanted: Amount, *, need: int = 0) -> str:
+def lacks_room(path: str | Path, reserve: Amount, *, need: int = 0) -> str:
     """Reason why `need` bytes do not fit beside the configured reserve, as a sentence, or "" if
     they fit.
 
     Raises OSError when there is no such directory.
     """
     disk = read_disk(path)
-    kept = disk_space.reserve(disk.total, wanted)
-    left = disk_space.room(disk, kept)
-    return _told(path, disk, kept) if left.size < need or left.files < 0 else ""
+    reserved = disk_space.reserve(disk.total, reserve)
+    left = disk_space.room(disk, reserved)
+    return _told(path, disk, reserved) if left.size < need or left.files < 0 else ""
 
 
-def check_room(directory: Path, wanted: Amount, *, need: int, what: str) -> None:
-    """Raise ExecutionError(DISK) when the `need` bytes of `what` do not fit on a disk beside the
+def check_room(directory: Path, reserve: Amount, *, need: int, subject: str) -> None:
+    """Raise ExecutionError(DISK) when the `need` bytes of `subject` do not fit on a disk beside the
     configured reserve.
     """
-    if why := lacks_room(directory, wanted, need=need):
-        raise ExecutionError(f"no room for the {format_bytes(need)} of {what}: {why}", Failure.DISK)
+    if why := lacks_room(directory, reserve, need=need):
+        raise ExecutionError(
+            f"no room for the {format_bytes(need)} of {subject}: {why}", Failure.DISK
+        )
 
 
-def is_short(path: str | Path, wanted: Amount) -> str:
+def is_short(path: str | Path, reserve: Amount) -> str:
     """Reason why no container may be started that writes to `path`, as a sentence, or "" if it may.
 
     Raises OSError when there is no such directory.
     """
     disk = read_disk(path)
-    kept = disk_space.reserve(disk.total, wanted)
-    return _told(path, disk, kept) if disk_space.is_short(disk, kept) else ""
+    reserved = disk_space.reserve(disk.total, reserve)
+    return _told(path, disk, reserved) if disk_space.is_short(disk, reserved) else ""
 
 
-def _told(path: str | Path, disk: FileSystemSpace, kept: Amount) -> str:
+def _told(path: str | Path, disk: FileSystemSpace, reserved: Amount) -> str:
     files = f" and room for {disk.free.files} files" if disk.total.files else ""
     return (
         f"the disk of {path} is almost full: {format_bytes(disk.free.size)}{files} are free, and"
-        f" {format_bytes(kept.size)} and {kept.files} files are kept for records and blocks "
-        "(Containers.DiskReserve); free some space there"
+        f" {format_bytes(reserved.size)} and {reserved.files} files are kept for records and blocks"
+        " (Containers.DiskReserve); free some space there"
     )
 
 

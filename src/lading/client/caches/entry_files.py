@@ -66,16 +66,16 @@ def unlink(file: Path) -> bool:
     return True
 
 
-def remove_part(part: Path) -> bool:
+def remove_part(unfinished: Path) -> bool:
     """Remove a part whose process is gone."""
     try:
-        descriptor = os.open(part, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(unfinished, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return True
     try:
         if not try_lock(descriptor, fcntl.LOCK_EX):
             return False
-        return not is_same(part, descriptor) or unlink(part)
+        return not is_same(unfinished, descriptor) or unlink(unfinished)
     finally:
         os.close(descriptor)
 
@@ -89,14 +89,14 @@ def is_same(path: Path, descriptor: int) -> bool:
     return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
 
-def sync(place: Path) -> None:
+def sync(path: Path) -> None:
     """Write a file, or a directory with the files in it, to the disk."""
-    for one in (*(place.iterdir() if place.is_dir() else ()), place):
-        sync_one(one)
+    for file in (*(path.iterdir() if path.is_dir() else ()), path):
+        sync_one(file)
 
 
-def sync_one(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+def sync_one(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         os.fsync(descriptor)
     finally:

@@ -118,7 +118,7 @@ class Inputs:
         others = "" if self._coming == size else " and others that are fetched with it"
         try:
             what = f"collection {pdh}{others}"
-            check_room(directory.parent, self.kept, need=self._coming, what=what)
+            check_room(directory.parent, self.kept, need=self._coming, subject=what)
             await download(self.blocks, tree, directory)
         finally:
             self._coming -= size

@@ -244,7 +244,7 @@ async def fetch(image: ImageSource, place: Path, *, kept: Amount) -> None:
     with place.open("wb") as file:
         # Checked for each chunk: the size of the archive is not known here.
         async for chunk in image.chunks():
-            check_room(place.parent, kept, need=len(chunk), what=f"image {image.pdh}")
+            check_room(place.parent, kept, need=len(chunk), subject=f"image {image.pdh}")
             await asyncio.to_thread(file.write, chunk)
 
 

@@ -194,7 +194,7 @@ class LayerStore:
         def watch() -> None:
             if stop():
                 raise Stopped
-            check_room(self._layers, self._kept, need=_STRIDE, what=f"image {pdh}")
+            check_room(self._layers, self._kept, need=_STRIDE, subject=f"image {pdh}")
 
         return watch
 
