@@ -57,7 +57,7 @@ def test_an_error_of_several_attempts_is_told_once() -> None:
     ]
     answer = {**_ANSWER, "attempted_container_uuids": ["a", "b", "c"], "attempts": ends}
     told: set[str] = set()
-    fields = explanations.why_fields(answer, told=told)
+    fields = explanations.why_fields(answer, known_errors=told)
     assert [text for name, text in fields if name == "tried before"] == [
         "a: failed (node): broken (2 attempts)",
         "b: failed (node): lost",

@@ -263,9 +263,9 @@ class ApiClient:
         A page starts after the last uuid of the previous one, so that records created or deleted
         meanwhile neither hide nor repeat others.
         """
-        wanted = list(select)
-        if wanted and "uuid" not in wanted:
-            wanted.append("uuid")
+        columns = list(select)
+        if columns and "uuid" not in columns:
+            columns.append("uuid")
         base, last = list(filters), ""
         while True:
             after = [["uuid", ">", last]] if last else []
@@ -273,7 +273,7 @@ class ApiClient:
                 plural,
                 filters=[*base, *after],
                 order=["uuid asc"],
-                select=wanted,
+                select=columns,
                 limit=size,
                 **more,
             )
@@ -370,15 +370,15 @@ class ApiClient:
 
         return await (self._retries.run(attempt) if repeat else attempt())
 
-    async def _post_file(self, address: str, part: FilePart) -> Json:
+    async def _post_file(self, address: str, file: FilePart) -> Json:
         async def attempt() -> bytes:
             sent = {
                 "Content-Type": "application/json",
-                "Content-Length": str(part.length),
+                "Content-Length": str(file.length),
                 **self.headers,
             }
             exchange = self.transport.stream(
-                "POST", address, headers=sent, body=part, timeout=self._timeout
+                "POST", address, headers=sent, body=file, timeout=self._timeout
             )
             async with exchange as begun:
                 answer = Response(begun.status, begun.headers, await begun.read())
@@ -397,16 +397,16 @@ class ApiClient:
                 self.overloaded_at = self.busy_at
 
 
-def error_of(answer: Response, what: str) -> LadingError:
+def error_of(answer: Response, call: str) -> LadingError:
     """The exception for a response with an error status, with the server's text (docs/spec/api,
     section Errors).
     """
     try:
         sentences = msgspec.json.decode(answer.body)["errors"]
-        text = "; ".join(str(sentence) for sentence in sentences)
+        message = "; ".join(str(sentence) for sentence in sentences)
     except (msgspec.DecodeError, KeyError, TypeError):
-        text = " ".join(answer.body[:_LONGEST_MESSAGE].decode(errors="replace").split())
-    return from_status(answer.status, text or f"{what}: the server answered {answer.status}")
+        message = " ".join(answer.body[:_LONGEST_MESSAGE].decode(errors="replace").split())
+    return from_status(answer.status, message or f"{call}: the server answered {answer.status}")
 
 
 def _write_body(

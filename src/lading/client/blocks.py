@@ -68,20 +68,22 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
         """Raise Full, naming the block, if the response confirms fewer copies than requested."""
         if self.best_effort:
             return
-        wanted = self.copies or 1
+        copies = self.copies or 1
         if (
             not self.classes
             and self.copies
-            and int(answer.headers.get("x-keep-replicas-stored", "0")) < wanted
+            and int(answer.headers.get("x-keep-replicas-stored", "0")) < copies
         ):
-            raise Full(f"{block}: kept in fewer than {wanted} copies; see 'lading admin volumes'")
+            raise Full(f"{block}: kept in fewer than {copies} copies; see 'lading admin volumes'")
         named = answer.headers.get("x-keep-storage-classes-confirmed", "")
         # "default=2, archive=1": confirmed copies by class.
-        confirmed = dict(one.split("=") for one in named.split(", ") if "=" in one)
+        confirmed = dict(
+            confirmation.split("=") for confirmation in named.split(", ") if "=" in confirmation
+        )
         for name in self.classes:
-            if int(confirmed.get(name, "0")) < wanted:
+            if int(confirmed.get(name, "0")) < copies:
                 raise Full(
-                    f"{block}: kept in fewer than {wanted} copies in class {name}; "
+                    f"{block}: kept in fewer than {copies} copies in class {name}; "
                     "see 'lading admin volumes'"
                 )
 
@@ -214,17 +216,17 @@ class BlockClient:
             await self._retries.run(lambda: self._save(wanted, locator, descriptor, start))
 
     async def _save_lent(
-        self, wanted: locators.Locator, locator: str, descriptor: int, start: int
+        self, block: locators.Locator, locator: str, descriptor: int, start: int
     ) -> bool:
         """Write the bytes of a borrowed file; whether they are the block."""
-        if self._borrow is None or not wanted.size or wanted.size < _LENT:
+        if self._borrow is None or not block.size or block.size < _LENT:
             return False
         lent = await self._borrow(locator)
         if lent is None:
             return False
         try:
             return await in_thread(
-                lambda stop, own: _copy_block(own[0], own[1], wanted, start, stop=stop),
+                lambda stop, own: _copy_block(own[0], own[1], block, start, stop=stop),
                 lent,
                 descriptor,
                 is_waited_for=True,
@@ -233,13 +235,13 @@ class BlockClient:
             os.close(lent)
 
     async def _save(
-        self, wanted: locators.Locator, locator: str, descriptor: int, start: int
+        self, block: locators.Locator, locator: str, descriptor: int, start: int
     ) -> None:
         digest, size = hashlib.md5(usedforsecurity=False), 0
 
-        def keep(piece: memoryview, place: int) -> None:
+        def keep(piece: memoryview, offset: int) -> None:
             digest.update(piece)
-            _write_at(descriptor, piece, start + place)
+            _write_at(descriptor, piece, start + offset)
 
         async def add(piece: memoryview) -> None:
             nonlocal size
@@ -252,10 +254,10 @@ class BlockClient:
             size += len(piece)
 
         await self._receive(locator, add)
-        if wanted.size is not None and size != wanted.size:
-            raise Unavailable(f"{wanted.bare}: only {size} bytes came")
-        if digest.hexdigest() != wanted.hash:
-            raise Corrupt(f"{wanted.bare}: the bytes that came do not match the hash")
+        if block.size is not None and size != block.size:
+            raise Unavailable(f"{block.bare}: only {size} bytes came")
+        if digest.hexdigest() != block.hash:
+            raise Corrupt(f"{block.bare}: the bytes that came do not match the hash")
 
     async def _receive(self, locator: str, sink: Sink) -> None:
         path = f"/{locator}"
@@ -305,21 +307,21 @@ async def hash_block(data: bytes | bytearray) -> str:
     return _md5(data)
 
 
-def _write_at(descriptor: int, view: memoryview, place: int) -> None:
+def _write_at(descriptor: int, view: memoryview, offset: int) -> None:
     while view:
         # One write of many pages makes the kernel allocate large folios for its page cache, which
         # are seldom free and expensive to make.
-        written = write_at(descriptor, view[:_WRITTEN], place)
-        view, place = view[written:], place + written
+        written = write_at(descriptor, view[:_WRITTEN], offset)
+        view, offset = view[written:], offset + written
 
 
 def _copy_block(
-    lent: int, descriptor: int, wanted: locators.Locator, start: int, *, stop: Stop
+    lent: int, descriptor: int, block: locators.Locator, start: int, *, stop: Stop
 ) -> bool:
     """Copy a file into another one at `start`; whether the copied bytes are the block. Raises
     OSError when they cannot be written, and Stopped.
     """
-    digest, size, done = hashlib.md5(usedforsecurity=False), wanted.size or 0, 0
+    digest, size, done = hashlib.md5(usedforsecurity=False), block.size or 0, 0
     buffer = memoryview(bytearray(_PART))
     # Hashing and writing overlap with the read.
     advise(lent, FileAdvice.WILL_NEED, length=size)
@@ -336,7 +338,7 @@ def _copy_block(
         digest.update(buffer[:count])
         _write_at(descriptor, buffer[:count], start + done)
         done += count
-    return digest.hexdigest() == wanted.hash
+    return digest.hexdigest() == block.hash
 
 
 def _md5_of_part(descriptor: int, start: int, length: int) -> str:

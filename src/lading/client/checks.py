@@ -25,8 +25,8 @@ class CheckState(StrEnum):
 class CheckFault(LadingError):
     """A check failed; `remedy` says what to do."""
 
-    def __init__(self, found: str, remedy: str) -> None:
-        super().__init__(found)
+    def __init__(self, finding: str, remedy: str) -> None:
+        super().__init__(finding)
         self.remedy = remedy
 
 
@@ -76,9 +76,9 @@ class CheckRunner:
         """Names of the checks that failed or were skipped."""
 
     async def attempt(
-        self, name: str, work: Awaitable[_Answer], found: Callable[[_Answer], str] = str
+        self, name: str, work: Awaitable[_Answer], describe: Callable[[_Answer], str] = str
     ) -> _Answer | None:
-        """The result of a check, whose finding is `found(result)`; None when it failed."""
+        """The result of a check, whose finding is `describe(result)`; None when it failed."""
         self.doing(name)
         try:
             answer = await work
@@ -87,13 +87,13 @@ class CheckRunner:
         except LadingError as error:
             self.fail(name, error.message, self._remedy_of(name, error))
         else:
-            self.succeed(name, found(answer))
+            self.succeed(name, describe(answer))
             return answer
         return None
 
-    def succeed(self, name: str, found: str) -> None:
+    def succeed(self, name: str, finding: str) -> None:
         """Tell that a check found no fault."""
-        self._end(name, CheckState.OK, found)
+        self._end(name, CheckState.OK, finding)
 
     def fail(self, name: str, fault: str, remedy: str = "") -> None:
         """Tell that a check found a fault."""
@@ -103,12 +103,12 @@ class CheckRunner:
         """Tell that a check was not carried out, as it needs the result of one that failed."""
         self._end(name, CheckState.SKIPPED, f"it needs what '{needed}' did not find")
 
-    def _end(self, name: str, state: CheckState, found: str, remedy: str = "") -> None:
+    def _end(self, name: str, state: CheckState, finding: str, remedy: str = "") -> None:
         now = self._clock()
         step = CheckStep(
             name=name,
             state=state,
-            found=found,
+            found=finding,
             remedy=remedy,
             subject=dict(self.subject),
             seconds=round(now - self._began, 3),

@@ -63,7 +63,7 @@ class Executor(concurrent.futures.Executor):
         if isinstance(fn, str):
             raise Invalid(f"{fn}: give the command as a list of words")
         future = self._call(fn, args, kwargs) if callable(fn) else self._run(fn, args, kwargs)
-        self._futures = [one for one in self._futures if not one.done()] + [future]
+        self._futures = [pending for pending in self._futures if not pending.done()] + [future]
         return future
 
     def map(

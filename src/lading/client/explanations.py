@@ -23,14 +23,16 @@ _SIZES: Final = frozenset({"memory", "ram", "keep_cache_ram", "keep_cache_disk",
 _DURATIONS: Final = frozenset({"cpu", "max_run_time", "output_ttl"})
 
 
-def why_fields(answer: Explanation, *, told: set[str] | None = None) -> list[tuple[str, str]]:
+def why_fields(
+    answer: Explanation, *, known_errors: set[str] | None = None
+) -> list[tuple[str, str]]:
     """Names and texts of the response of `container_requests/{uuid}/why`; some texts are empty.
 
-    `told` are the errors that its reader has been told; those of earlier attempts are added.
+    `known_errors`: the errors that its reader has seen; errors of earlier attempts are added.
     """
     container = answer["container"] or {}
     decision = answer["decision"]
-    reasons = [_text(one["sentence"]) for one in answer.get("waits") or ()]
+    reasons = [_text(wait["sentence"]) for wait in answer.get("waits") or ()]
     status = answer["scheduling_status"]
     return [
         ("request", _text(answer["request_uuid"])),
@@ -38,17 +40,20 @@ def why_fields(answer: Explanation, *, told: set[str] | None = None) -> list[tup
         # The status is shown once: it is often one of the reasons.
         ("waiting", "" if status in reasons else _text(status)),
         ("container", _text(container.get("uuid"))),
-        *(("because", text) for text in reasons),
-        *(("expected", _text(one)) for one in (answer.get("expected") or {}).get("sentences", ())),
+        *(("because", reason) for reason in reasons),
         *(
-            ("waited", _text(one["text"]).removeprefix("waited "))
-            for one in answer.get("waited") or ()
+            ("expected", _text(sentence))
+            for sentence in (answer.get("expected") or {}).get("sentences", ())
         ),
-        *(("tried before", text) for text in _tried(answer, told, reasons)),
+        *(
+            ("waited", _text(wait["text"]).removeprefix("waited "))
+            for wait in answer.get("waited") or ()
+        ),
+        *(("tried before", attempt) for attempt in _tried(answer, known_errors, reasons)),
         ("decision", decision_text(decision) if decision else ""),
         ("learned", learned_text(decision or {})),
         *evidence_fields(answer.get("evidence") or {}),
-        *((("withdrawn", said),) if (said := withdrawal_text(container)) else ()),
+        *((("withdrawn", withdrawal),) if (withdrawal := withdrawal_text(container)) else ()),
     ]
 
 
@@ -60,12 +65,12 @@ def evidence_fields(evidence: Explanation) -> list[tuple[str, str]]:
         last = _text(evidence["replays"][-1]["finished_at"])[:19]
         mark = "" if equal == of else "; it does not repeat"
         fields.append(("reproduced", f"{equal} of {of}, last run {last}{mark}"))
-    for one in evidence.get("elsewhere") or ():
-        where = _text(one["properties"].get("instance")) or "another server"
-        what = "reproduced" if one["equal"] else "not reproduced"
-        fields.append(("elsewhere", f"{what} on {where}, {_text(one['at'])[:19]}"))
-    for one in evidence.get("made_from_withdrawn") or ():
-        fields.append(("made from withdrawn", f"{one['container_uuid']}: {one['reason']}"))
+    for proof in evidence.get("elsewhere") or ():
+        where = _text(proof["properties"].get("instance")) or "another server"
+        verdict = "reproduced" if proof["equal"] else "not reproduced"
+        fields.append(("elsewhere", f"{verdict} on {where}, {_text(proof['at'])[:19]}"))
+    for origin in evidence.get("made_from_withdrawn") or ():
+        fields.append(("made from withdrawn", f"{origin['container_uuid']}: {origin['reason']}"))
     return fields
 
 
@@ -94,31 +99,36 @@ def rule_text(resolution: Explanation) -> str:
 
 def dispatch_rows(decisions: Sequence[Explanation]) -> Iterator[Row]:
     """Time, container, decision and reason of each decision of a dispatcher."""
-    for one in decisions:
+    for decision in decisions:
         yield (
             # Digits up to milliseconds.
-            _text(one["at"])[:23],
-            _text(one["container_uuid"]),
-            _text(one["event_type"]).replace("_", " "),
-            _text(one["text"]),
+            _text(decision["at"])[:23],
+            _text(decision["container_uuid"]),
+            _text(decision["event_type"]).replace("_", " "),
+            _text(decision["text"]),
         )
 
 
 def place_text(decisions: Sequence[Explanation], container_uuid: str) -> str:
     """A dispatcher's sentence about the machine of a container; "" if there is none."""
     started = [
-        one
-        for one in decisions
-        if one["event_type"] == "dispatched" and one["container_uuid"] == container_uuid
+        decision
+        for decision in decisions
+        if decision["event_type"] == "dispatched" and decision["container_uuid"] == container_uuid
     ]
     return _text(started[-1]["text"]) if started else ""
 
 
 def candidate_rows(resolution: Explanation) -> Iterator[Row]:
     """Container, state, whether it is usable, and the reason, of each candidate for reuse."""
-    for one in resolution.get("candidates") or ():
-        usable = "yes" if one["usable"] else "no"
-        yield _text(one["container_uuid"]), shown_container(one), usable, _text(one["reason"])
+    for candidate in resolution.get("candidates") or ():
+        usable = "yes" if candidate["usable"] else "no"
+        yield (
+            _text(candidate["container_uuid"]),
+            shown_container(candidate),
+            usable,
+            _text(candidate["reason"]),
+        )
 
 
 def nearest_text(resolution: Explanation) -> str:
@@ -133,8 +143,11 @@ def nearest_text(resolution: Explanation) -> str:
 def difference_rows(resolution: Explanation) -> Iterator[Row]:
     """Field, value of the request and value of the nearest container, of each difference."""
     near = resolution.get("nearest") or {}
-    for one in near.get("differences") or ():
-        name, values = _text(one["field"]), (one.get("request"), one.get("container"))
+    for difference in near.get("differences") or ():
+        name, values = (
+            _text(difference["field"]),
+            (difference.get("request"), difference.get("container")),
+        )
         shown = [_quantity(name, value) for value in values]
         # Amounts that differ by less than the words tell are shown exactly.
         ours, theirs = (
@@ -145,47 +158,49 @@ def difference_rows(resolution: Explanation) -> Iterator[Row]:
 
 def further_text(resolution: Explanation) -> str:
     """The nearest containers after the first, with the first difference of each; "" without any."""
-    said = []
-    for one in (resolution.get("near") or ())[1:]:
-        difference = one["first_difference"]
+    descriptions = []
+    for container in (resolution.get("near") or ())[1:]:
+        difference = container["first_difference"]
         where = f"differs first in {difference['field']}" if difference else "in nothing"
-        said.append(f"{one['container_uuid']} ({shown_container(one)}) {where}")
-    return f"further: {'; '.join(said)}" if said else ""
+        descriptions.append(f"{container['container_uuid']} ({shown_container(container)}) {where}")
+    return f"further: {'; '.join(descriptions)}" if descriptions else ""
 
 
-def _tried(answer: Explanation, told: set[str] | None, reasons: Sequence[str]) -> list[str]:
+def _tried(answer: Explanation, known_errors: set[str] | None, reasons: Sequence[str]) -> list[str]:
     """The containers that were tried before, with their ends; the reasons are told before."""
-    attempts = {one["uuid"]: one for one in answer.get("attempts") or ()}
-    told = set() if told is None else told
-    told.update(
+    attempts = {attempt["uuid"]: attempt for attempt in answer.get("attempts") or ()}
+    known_errors = set() if known_errors is None else known_errors
+    known_errors.update(
         error
         for error in map(_error_of, attempts.values())
         if error and any(error in reason for reason in reasons)
     )
     uuids = answer["attempted_container_uuids"] or ()
     shown = [uuid for uuid in uuids if uuid in attempts]
-    texts = attempt_texts([attempts[uuid] for uuid in shown], told=told)
+    texts = attempt_texts([attempts[uuid] for uuid in shown], known_errors=known_errors)
     ends = dict(zip(shown, texts, strict=True))
     return [f"{uuid}: {ends[uuid]}" if uuid in ends else uuid for uuid in uuids]
 
 
-def end_texts(containers: Sequence[Explanation], *, told: set[str] | None = None) -> list[str]:
+def end_texts(
+    containers: Sequence[Explanation], *, known_errors: set[str] | None = None
+) -> list[str]:
     """Descriptions of the ends of containers: status, exit code, kind of failure and error.
 
-    An error of several is told once, with their number, and not again if it is in `told`, to which
-    the errors are added.
+    An error of several containers is shown once, with their number, and not at all if it is in
+    `known_errors`, to which the errors are added.
     """
-    told = set() if told is None else told
+    known_errors = set() if known_errors is None else known_errors
     counts = Counter(map(_error_of, containers))
     texts = []
     for container in containers:
-        error, text = _error_of(container), shown_container(container)
-        if error and error in told:
-            text += ", the same error"
+        error, end = _error_of(container), shown_container(container)
+        if error and error in known_errors:
+            end += ", the same error"
         elif error:
-            text += f": {with_count(error, counts[error])}"
-            told.add(error)
-        texts.append(text)
+            end += f": {with_count(error, counts[error])}"
+            known_errors.add(error)
+        texts.append(end)
     return texts
 
 
@@ -194,11 +209,11 @@ def with_count(error: str, attempts: int) -> str:
     return f"{error} ({attempts} attempts)" if attempts > 1 else error
 
 
-def shorten(text: str, told: Iterable[str]) -> str:
-    """A text without the errors that its reader has been told."""
-    for error in filter(None, told):
-        text = text.replace(f" ({error})", "").replace(f": {error}", ", the same error")
-    return text
+def shorten(sentence: str, known_errors: Iterable[str]) -> str:
+    """A sentence without the errors that its reader has seen."""
+    for error in filter(None, known_errors):
+        sentence = sentence.replace(f" ({error})", "").replace(f": {error}", ", the same error")
+    return sentence
 
 
 def attempts_with(error: str, containers: Iterable[Explanation]) -> int:
@@ -210,13 +225,17 @@ def _error_of(container: Explanation) -> str:
     return _text((container["runtime_status"] or {}).get("error"))
 
 
-def attempt_texts(containers: Sequence[Explanation], *, told: set[str] | None = None) -> list[str]:
+def attempt_texts(
+    containers: Sequence[Explanation], *, known_errors: set[str] | None = None
+) -> list[str]:
     """Descriptions of attempts: their ends as in `end_texts`, the ram of each, its cost in
     dollars.
     """
     return [
         "; ".join(filter(None, (end, _amounts(container))))
-        for container, end in zip(containers, end_texts(containers, told=told), strict=True)
+        for container, end in zip(
+            containers, end_texts(containers, known_errors=known_errors), strict=True
+        )
     ]
 
 

@@ -34,21 +34,21 @@ def encode(value: Any, convert: Callable[[Any], Optional[Any]]) -> Any:  # noqa:
     if type(value) is float:
         return value if math.isfinite(value) else {"$": "float", "v": repr(value)}
     if isinstance(value, list):
-        return [encode(one, convert) for one in value]
+        return [encode(element, convert) for element in value]
     if isinstance(value, dict) and "$" not in value and all(type(key) is str for key in value):
-        return {key: encode(one, convert) for key, one in value.items()}
-    found = convert(value)
-    return _tagged(value, convert) if found is None else found
+        return {key: encode(element, convert) for key, element in value.items()}
+    converted = convert(value)
+    return _tagged(value, convert) if converted is None else converted
 
 
 def _tagged(value: Any, convert: Callable[[Any], Optional[Any]]) -> Any:  # noqa: UP045
     if isinstance(value, dict):
         return {"$": "dict", "v": [encode(list(pair), convert) for pair in value.items()]}
     if isinstance(value, tuple):
-        return {"$": "tuple", "v": [encode(one, convert) for one in value]}
+        return {"$": "tuple", "v": [encode(element, convert) for element in value]}
     if isinstance(value, (set, frozenset)):
-        found = sorted((encode(one, convert) for one in value), key=json.dumps)
-        return {"$": "set", "v": found}
+        elements = sorted((encode(element, convert) for element in value), key=json.dumps)
+        return {"$": "set", "v": elements}
     if isinstance(value, bytes):
         return {"$": "bytes", "v": base64.b64encode(value).decode()}
     if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
@@ -65,30 +65,30 @@ def decode(value: Any, convert: Callable[[str, Any], Any]) -> Any:
     Raises ValueError, TypeError.
     """
     if isinstance(value, list):
-        return [decode(one, convert) for one in value]
+        return [decode(element, convert) for element in value]
     if not isinstance(value, dict):
         return value
     if "$" not in value:
-        return {key: decode(one, convert) for key, one in value.items()}
-    kind, held = value["$"], value["v"]
+        return {key: decode(element, convert) for key, element in value.items()}
+    kind, content = value["$"], value["v"]
     if kind == "float":
-        return float(held)
+        return float(content)
     if kind == "dict":
-        return dict(decode(held, convert))
+        return dict(decode(content, convert))
     if kind == "tuple":
-        return tuple(decode(held, convert))
+        return tuple(decode(content, convert))
     if kind == "set":
-        return set(decode(held, convert))
+        return set(decode(content, convert))
     if kind == "bytes":
-        return base64.b64decode(held)
+        return base64.b64decode(content)
     if kind == "numpy":
-        stored = base64.b64decode(held)
+        stored = base64.b64decode(content)
         # `numpy.load` reads archives too, which expand without limit.
         if not stored.startswith(b"\x93NUMPY"):
             raise ValueError("not an array of numpy")
         numpy = importlib.import_module("numpy")
         return numpy.load(io.BytesIO(stored), allow_pickle=False)[()]
-    return convert(kind, held)
+    return convert(kind, content)
 
 
 def _array_text(value: Any) -> str:

@@ -140,7 +140,7 @@ class RemoteFunction(Generic[_Parameters, _Value]):
                 # Paths and arguments of another user's container are parts of it.
                 sys.stderr.write(f"{plain_line(reason)}\n")
         await run
-        text = await run.read(RESULT, most=_MOST_RESULT)
+        result = await run.read(RESULT, most=_MOST_RESULT)
 
         def output(kind: str, path: Any) -> Output:
             # The value comes from a container: it may name files of its own output, and nothing
@@ -150,15 +150,15 @@ class RemoteFunction(Generic[_Parameters, _Value]):
             return run.output[path]
 
         # In a thread: other calls go on while a large value is read.
-        return cast(_Value, await asyncio.to_thread(self.decoded, text, output, uuid))
+        return cast(_Value, await asyncio.to_thread(self.decoded, result, output, uuid))
 
-    def decoded(self, text: bytes, output: Callable[[str, Any], Output], uuid: str) -> Any:
+    def decoded(self, result: bytes, output: Callable[[str, Any], Output], uuid: str) -> Any:
         """The value in the text of a result, which a stranger's container may have written.
         `output` gives values of other kinds, `uuid` is that of the request. Raises Malformed,
         Invalid.
         """
         try:
-            return decode(json.loads(text), output)
+            return decode(json.loads(result), output)
         except LadingError:
             raise
         # numpy and the decoders have no common class of errors for damaged values.
@@ -193,7 +193,7 @@ def source_of(function: Callable[..., Any]) -> str:
     return "\n\n".join(lines) + "\n"
 
 
-def _collect(function: Callable[..., Any], found: dict[str, str]) -> None:
+def _collect(function: Callable[..., Any], sources: dict[str, str]) -> None:
     plain = inspect.unwrap(function)
     name = getattr(plain, "__name__", repr(plain))
     if not isinstance(plain, FunctionType):
@@ -203,8 +203,8 @@ def _collect(function: Callable[..., Any], found: dict[str, str]) -> None:
         missing = ", ".join(plain.__code__.co_freevars)
         raise Invalid(f"{name}: uses {missing} of the function around it; pass it as an argument")
     try:
-        text = textwrap.dedent(inspect.getsource(plain))
-        definition = ast.parse(text).body[0]
+        source = textwrap.dedent(inspect.getsource(plain))
+        definition = ast.parse(source).body[0]
     except (OSError, SyntaxError, IndexError) as error:
         raise Invalid(
             f"{name}: its source is not found; define it in a file or notebook"
@@ -212,33 +212,35 @@ def _collect(function: Callable[..., Any], found: dict[str, str]) -> None:
     if not isinstance(definition, ast.FunctionDef):
         raise Invalid(f"{name}: write it with `def`")
     # Without its decorators, of which this is one.
-    found[name] = "\n".join(text.splitlines()[definition.lineno - 1 : definition.end_lineno])
-    defaults = [one for one in (*definition.args.defaults, *definition.args.kw_defaults) if one]
+    sources[name] = "\n".join(source.splitlines()[definition.lineno - 1 : definition.end_lineno])
+    defaults = [
+        default for default in (*definition.args.defaults, *definition.args.kw_defaults) if default
+    ]
     names = {
-        node.id for one in defaults for node in ast.walk(one) if isinstance(node, ast.Name)
+        node.id for default in defaults for node in ast.walk(default) if isinstance(node, ast.Name)
     } | set(_globals(plain.__code__))
-    for needed in sorted(names - set(found)):
+    for needed in sorted(names - set(sources)):
         if needed in plain.__globals__:
-            _need(plain, needed, plain.__globals__[needed], found)
+            _need(plain, needed, plain.__globals__[needed], sources)
         elif not hasattr(builtins, needed):
             raise Invalid(f"{name}: {needed} is not defined")
 
 
-def _need(function: FunctionType, name: str, value: object, found: dict[str, str]) -> None:
+def _need(function: FunctionType, name: str, value: object, sources: dict[str, str]) -> None:
     home = getattr(value, "__module__", None)
     own = getattr(value, "__qualname__", "")
     if isinstance(value, ModuleType):
-        found[name] = f"import {value.__name__} as {name}"
+        sources[name] = f"import {value.__name__} as {name}"
     elif home == function.__module__ and callable(value) and not isinstance(value, type):
         if own != name:
             raise Invalid(f"{function.__name__}: call {own} by its own name, not as {name}")
-        _collect(value, found)
+        _collect(value, sources)
     # An object of another module, imported by name; a method or a nested function has a dot in its
     # name.
     elif home and home != function.__module__ and own.isidentifier():
-        found[name] = f"from {home} import {own} as {name}"
+        sources[name] = f"from {home} import {own} as {name}"
     elif type(value) in _CONSTANTS:
-        found[name] = f"{name} = {value!r}"
+        sources[name] = f"{name} = {value!r}"
     else:
         raise Invalid(
             f"{function.__name__}: uses {name} of its module, which is not an import, a function "
@@ -248,10 +250,10 @@ def _need(function: FunctionType, name: str, value: object, found: dict[str, str
 
 def _globals(code: CodeType) -> Iterator[str]:
     """The names that the code, and the code in it, looks up in its module."""
-    for one in dis.get_instructions(code):
+    for instruction in dis.get_instructions(code):
         # From the bytecode, not the syntax: it knows which names are local, also in comprehensions.
-        if one.opname == "LOAD_GLOBAL":
-            yield str(one.argval)
+        if instruction.opname == "LOAD_GLOBAL":
+            yield str(instruction.argval)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield from _globals(inner)
@@ -265,27 +267,33 @@ def explain(name: str, why: Mapping[str, Any], signature: inspect.Signature) -> 
     nearest = decision.get("nearest")
     differences = nearest["differences"] if nearest else ()
     # The command names the function: with another one the nearest call is one of another function.
-    if nearest is None or any(one["field"].startswith("command") for one in differences):
+    if nearest is None or any(
+        difference["field"].startswith("command") for difference in differences
+    ):
         return f"{name}: computed, there is no earlier call"
     if not differences:
         return f"{name}: computed again, {decision['reason']}"
-    found = [text for one in differences for text in _difference(one, signature)]
-    return f"{name}: computed, {'; '.join(dict.fromkeys(found))}"
+    reasons = [
+        reason for difference in differences for reason in _difference(difference, signature)
+    ]
+    return f"{name}: computed, {'; '.join(dict.fromkeys(reasons))}"
 
 
-def _difference(one: Mapping[str, Any], signature: inspect.Signature) -> Iterator[str]:
-    field = str(one["field"])
+def _difference(difference: Mapping[str, Any], signature: inspect.Signature) -> Iterator[str]:
+    field = str(difference["field"])
     if _FUNCTION in field:
         yield "its source has changed"
     elif _RUNNER in field:
         yield "another version of Lading"
     elif _ARGUMENTS in field:
         try:
-            yield from _arguments(_content(one["request"]), _content(one["container"]), signature)
+            yield from _arguments(
+                _content(difference["request"]), _content(difference["container"]), signature
+            )
         except RecursionError:
             yield "other arguments"
-    elif place := re.search(rf"{_PLACE}/in/\d+/(.*?)(\.({_OF_INPUT}))?$", field):
-        yield f"another content of {place[1]}"
+    elif match := re.search(rf"{_PLACE}/in/\d+/(.*?)(\.({_OF_INPUT}))?$", field):
+        yield f"another content of {match[1]}"
     else:
         yield f"another {field.replace('container_image', 'image')}"
 
@@ -355,6 +363,8 @@ async def environment_image(
 def _fingerprint(python: str) -> str:
     """A hash of the interpreter, and of the names and versions of its packages."""
     # Versions, not contents: to hash gigabytes of packages would take longer than most calls.
-    packages = sorted(f"{one.name} {one.version}" for one in metadata.distributions())
+    packages = sorted(
+        f"{distribution.name} {distribution.version}" for distribution in metadata.distributions()
+    )
     text = "\n".join((sys.version, python, *packages))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

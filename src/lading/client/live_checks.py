@@ -67,7 +67,7 @@ class LiveTest:
     patience: float = 300.0
     clock: Callable[[], float] = time.time
     pause: float = 0.2
-    _made: list[tuple[str, str]] = field(default_factory=list)
+    _created: list[tuple[str, str]] = field(default_factory=list)
     _collection: Record = field(default_factory=dict)
     _request: Record = field(default_factory=dict)
     _container: Record = field(default_factory=dict)
@@ -89,7 +89,7 @@ class LiveTest:
                     await runner.attempt(name, check())
         finally:
             # The caller may have stopped in the middle.
-            if self._made:
+            if self._created:
                 await self._remove_all()
         return not runner.failed
 
@@ -142,16 +142,19 @@ class LiveTest:
         return f"{user['email'] or user['uuid']}{', admin' if user['is_admin'] else ''}"
 
     async def _look_at_parts(self) -> str:
-        found = await self.api.request("GET", "health")
+        health = await self.api.request("GET", "health")
         faults = [
-            f"{one['name']}: {one['text'] or one['state']}"
-            for one in found["parts"]
+            f"{component['name']}: {component['text'] or component['state']}"
+            for component in health["parts"]
             # Without a dispatcher nothing runs; of another part nothing may be known for good.
-            if one["state"] == "fault" or (one["name"] == "dispatchers" and one["state"] != "ok")
+            if component["state"] == "fault"
+            or (component["name"] == "dispatchers" and component["state"] != "ok")
         ]
         if faults:
             raise CheckFault("; ".join(faults), "docs/troubleshooting.md; the logs of these parts")
-        return ", ".join(str(one["name"]) for one in found["parts"] if one["state"] == "ok")
+        return ", ".join(
+            str(component["name"]) for component in health["parts"] if component["state"] == "ok"
+        )
 
     async def _store_block(self) -> str:
         data = (self.word.encode() * (_BLOCK // len(self.word) + 1))[:_BLOCK]
@@ -172,7 +175,7 @@ class LiveTest:
                 "trash_at": format_time(datetime.fromtimestamp(self.clock() + _KEPT, UTC)),
             },
         )
-        self._made.append(("collections", str(self._collection["uuid"])))
+        self._created.append(("collections", str(self._collection["uuid"])))
         return str(self._collection["uuid"])
 
     async def _read_over_webdav(self) -> str:
@@ -184,12 +187,12 @@ class LiveTest:
     async def _hear_of_change(self) -> str:
         try:
             async with asyncio.timeout(_EVENT), aclosing(events(self.api)) as stream:
-                async for one in stream:
-                    if isinstance(one, Reconnected):
+                async for event in stream:
+                    if isinstance(event, Reconnected):
                         changes = {"properties": {"doctor": self.word}}
                         await self.api.update("collections", self._collection["uuid"], changes)
-                    elif _is_about(one, self._collection):
-                        return f"heard of {one.event_type}"
+                    elif _is_about(event, self._collection):
+                        return f"heard of {event.event_type}"
         except TimeoutError:
             pass
         raise CheckFault(
@@ -230,7 +233,7 @@ class LiveTest:
             "runtime_constraints": {"vcpus": 1, "ram": _RAM},
         }
         self._request = await self.api.create("container_requests", spec)
-        self._made.append(("container_requests", str(self._request["uuid"])))
+        self._created.append(("container_requests", str(self._request["uuid"])))
         try:
             async with asyncio.timeout(self.patience):
                 while self._request["state"] != "Final":
@@ -238,7 +241,7 @@ class LiveTest:
                     self._request = await self.api.get("container_requests", self._request["uuid"])
         except TimeoutError:
             raise await self._late() from None
-        self._made += [
+        self._created += [
             ("collections", str(self._request[name]))
             for name in ("output_uuid", "log_uuid")
             if self._request[name]
@@ -250,22 +253,24 @@ class LiveTest:
         why = await self.api.action(
             "container_requests", self._request["uuid"], "why", method="GET"
         )
-        reasons = [str(one["sentence"]) for one in why.get("waits") or ()]
-        found = " ".join(reasons) or str(why.get("scheduling_status") or "nothing is known")
+        reasons = [str(wait["sentence"]) for wait in why.get("waits") or ()]
+        reason = " ".join(reasons) or str(why.get("scheduling_status") or "nothing is known")
         return CheckFault(
-            f"it has not ended within {self.patience:.0f} s: {found}",
+            f"it has not ended within {self.patience:.0f} s: {reason}",
             "act on the reason, or wait longer with --timeout",
         )
 
     def _judge(self, container: Record) -> str:
         if container["state"] != "Complete" or container["exit_code"] != 0:
-            said = container["runtime_status"].get("error") or f"exit code {container['exit_code']}"
+            fault = (
+                container["runtime_status"].get("error") or f"exit code {container['exit_code']}"
+            )
             remedy = (
                 "name an image with a shell: --image"
                 if container["exit_code"] in (126, 127)
                 else "docs/troubleshooting.md; the log of the dispatcher and of its machine"
             )
-            raise CheckFault(f"{container['uuid']}: {said}", remedy)
+            raise CheckFault(f"{container['uuid']}: {fault}", remedy)
         waited = _between(container["created_at"], container["started_at"])
         ran = _between(container["started_at"], container["finished_at"])
         return f"{container['uuid']}: began after {waited:.1f} s, took {ran:.1f} s"
@@ -284,7 +289,7 @@ class LiveTest:
         return "output and log are stored"
 
     async def _clean_up(self) -> str:
-        number = len(self._made)
+        number = len(self._created)
         faults = await self._remove_all()
         if faults:
             raise CheckFault("; ".join(faults), "remove the records named 'lading doctor'")
@@ -292,13 +297,13 @@ class LiveTest:
 
     async def _remove_all(self) -> list[str]:
         """Cancel the request if it still runs, and remove what was made; the faults."""
-        made, faults = self._made, list[str]()
-        self._made = []
+        created, faults = self._created, list[str]()
+        self._created = []
         if self._request and self._request["state"] != "Final":
             # Else its container would go on without it.
             with suppress(LadingError):
                 await self.api.action("container_requests", self._request["uuid"], "cancel")
-        for kind, uuid in sorted(made, key=lambda one: one[0] != "container_requests"):
+        for kind, uuid in sorted(created, key=lambda record: record[0] != "container_requests"):
             try:
                 await self.api.delete(kind, uuid)
             except NotFound:
@@ -308,8 +313,8 @@ class LiveTest:
         return faults
 
 
-def _is_about(one: RecordEvent | Reconnected, collection: Record) -> bool:
-    return isinstance(one, RecordEvent) and one.object_uuid == collection["uuid"]
+def _is_about(event: RecordEvent | Reconnected, collection: Record) -> bool:
+    return isinstance(event, RecordEvent) and event.object_uuid == collection["uuid"]
 
 
 def _shown(image: StoredImage) -> str:

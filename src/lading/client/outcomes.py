@@ -112,7 +112,7 @@ async def wait_for_all(
             look = await watch.look()
             if look.deleted:
                 raise NotFound(f"{look.deleted[0]}: was deleted")
-            ended |= {str(one.request["uuid"]): one for one in look.ended}
+            ended |= {str(outcome.request["uuid"]): outcome for outcome in look.ended}
             if progress is not None:
                 progress(len(ended), total)
     return [ended[uuid] for uuid in uuids]
@@ -177,21 +177,21 @@ class EndWatch:
         due = sorted(self._due)
         self._due.clear()
         self._looked_at = self._clock()
-        found = RequestEnds([], [])
+        ends = RequestEnds([], [])
         try:
             for start in range(0, len(due), _PAGE):
-                await _add_to(found, self._api, due[start : start + _PAGE])
+                await _add_to(ends, self._api, due[start : start + _PAGE])
         except LadingError as error:
             self._outage.bear(error)
             # All are listed again: by the next connection for events, or after a pause.
             self._pause = min(_LONGEST, self._pause * _GROWTH)
             return RequestEnds([], [])
         self._outage.end()
-        self._waiting -= {one.request["uuid"] for one in found.ended} | {*found.deleted}
+        self._waiting -= {outcome.request["uuid"] for outcome in ends.ended} | {*ends.deleted}
         # Their events may have come while they were listed: each end is reported once.
         self._due &= self._waiting
-        self._pause = _SPACING if found.ended else min(_LONGEST, self._pause * _GROWTH)
-        return found
+        self._pause = _SPACING if ends.ended else min(_LONGEST, self._pause * _GROWTH)
+        return ends
 
     async def close(self) -> None:
         """End the connection for events."""
@@ -296,14 +296,16 @@ async def until_changed(changed: asyncio.Event, seconds: float) -> None:
     changed.clear()
 
 
-async def _add_to(found: RequestEnds, api: ApiClient, uuids: Sequence[str]) -> None:
+async def _add_to(ends: RequestEnds, api: ApiClient, uuids: Sequence[str]) -> None:
     rows = await api.list(
         "container_requests", filters=[["uuid", "in", uuids]], select=_SHOWN, limit=_PAGE
     )
     final = [row for row in rows if row["state"] == "Final"]
-    held = await _containers(api, (row["container_uuid"] for row in final))
-    found.ended.extend(RequestOutcome(row, held.get(row["container_uuid"] or "")) for row in final)
-    found.deleted.extend(sorted({*uuids} - {row["uuid"] for row in rows}))
+    containers = await _containers(api, (row["container_uuid"] for row in final))
+    ends.ended.extend(
+        RequestOutcome(row, containers.get(row["container_uuid"] or "")) for row in final
+    )
+    ends.deleted.extend(sorted({*uuids} - {row["uuid"] for row in rows}))
 
 
 async def _containers(api: ApiClient, uuids: Iterable[str | None]) -> dict[str, Record]:

@@ -15,13 +15,13 @@ async def subject_kinds(api: ApiClient, quotas: Sequence[Record]) -> list[str]:
     """The kind of the subject of each quota; "project or role" for one that this token may not
     read.
     """
-    uuids = sorted({one["subject_uuid"] for one in quotas if is_of_group(one)})
+    uuids = sorted({quota["subject_uuid"] for quota in quotas if is_of_group(quota)})
     classes: dict[str, str] = {}
     for start in range(0, len(uuids), _BATCH):
         batch = uuids[start : start + _BATCH]
         select = ["uuid", "group_class"]
-        found = await api.list(
+        groups = await api.list(
             "groups", filters=[["uuid", "in", batch]], select=select, limit=_BATCH
         )
-        classes |= {one["uuid"]: str(one["group_class"] or "") for one in found}
-    return [kind_text(one, classes.get(one["subject_uuid"], "")) for one in quotas]
+        classes |= {group["uuid"]: str(group["group_class"] or "") for group in groups}
+    return [kind_text(quota, classes.get(quota["subject_uuid"], "")) for quota in quotas]

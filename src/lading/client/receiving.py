@@ -231,30 +231,30 @@ class _Connection(asyncio.BufferedProtocol):
         """Whether the head is complete; then the rest of the buffer is the beginning of the
         body.
         """
-        seen = bytes(self._piece[: min(self._filled, http_head.MOST)])
-        end = seen.find(http_head.END)
+        received = bytes(self._piece[: min(self._filled, http_head.MOST)])
+        end = received.find(http_head.END)
         if end < 0:
-            if len(seen) == http_head.MOST:
+            if len(received) == http_head.MOST:
                 self._fail(Unusual("the head of the answer is too long"))
             return False
         end += len(http_head.END)
         try:
-            answer = http_head.parse_answer(seen[:end])
+            answer = http_head.parse_answer(received[:end])
         except Malformed as error:
             self._fail(Unusual(error.message))
             return False
-        text, early = answer.get("content-length"), self._filled - end
+        length, early = answer.get("content-length"), self._filled - end
         if (
             answer.status != 200
             or answer.get("content-encoding")
-            or not (text.isascii() and text.isdigit())
+            or not (length.isascii() and length.isdigit())
         ):
             self._fail(Unusual(f"the answer is {answer.start}"))
             return False
         self._is_kept = not answer.says("connection", "close") and answer.start.startswith(
             "HTTP/1.1"
         )
-        self._in_head, self._missing = False, int(text) - early
+        self._in_head, self._missing = False, int(length) - early
         # `bytes` makes a copy: source and target overlap.
         self._piece[:early] = bytes(self._piece[end : self._filled])
         self._filled = early

@@ -98,14 +98,14 @@ def _subscription(kinds: Sequence[str], *, offers: Sequence[str]) -> str:
 
 
 async def _listen(socket: WebSocket, silence: float) -> AsyncGenerator[RecordEvent | Reconnected]:
-    while (text := await socket.receive(silence)) is not None:
-        message = _decode(text)
+    while (received := await socket.receive(silence)) is not None:
+        message = _decode(received)
         if "event_type" in message:
             yield _event(message)
         elif message.get("status") == 200:
             yield Reconnected()
         elif "status" in message:
-            raise Invalid(f"the server refused to send events: {text[:200]}")
+            raise Invalid(f"the server refused to send events: {received[:200]}")
 
 
 def _event(message: Mapping[str, Any]) -> RecordEvent:
@@ -120,9 +120,9 @@ def _event(message: Mapping[str, Any]) -> RecordEvent:
     )
 
 
-def _decode(text: str) -> Mapping[str, Any]:
+def _decode(received: str) -> Mapping[str, Any]:
     try:
-        message = msgspec.json.decode(text)
+        message = msgspec.json.decode(received)
     except msgspec.DecodeError:
         return {}
     return message if isinstance(message, dict) else {}

@@ -71,7 +71,7 @@ def parse_span(
     """An amount, or the least and the most. Raises Invalid for an amount below `least`."""
     parts = value if isinstance(value, list | tuple) else str(value).split("-")
     try:
-        amounts = [parse(str(part)) for part in parts]
+        amounts = [parse(str(amount)) for amount in parts]
     except (Invalid, ValueError):
         amounts = []
     if not 1 <= len(amounts) <= 2 or amounts[0] < 1 or amounts[-1] < amounts[0]:
@@ -95,14 +95,14 @@ def parse_moment(value: Moment, *, now: datetime) -> str:
     try:
         if isinstance(value, datetime):
             return format_time(value.astimezone())
-        text = value.strip()
-        if _CLOCK.fullmatch(text):
-            hour, minute = (int(part) for part in text.split(":"))
+        written = value.strip()
+        if _CLOCK.fullmatch(written):
+            hour, minute = (int(number) for number in written.split(":"))
             moment = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
             return format_time(moment if moment > now else moment + timedelta(days=1))
-        if _DATED.match(text):
-            return format_time(datetime.fromisoformat(text).astimezone())
-        return format_time(now + timedelta(seconds=parse_duration(text)))
+        if _DATED.match(written):
+            return format_time(datetime.fromisoformat(written).astimezone())
+        return format_time(now + timedelta(seconds=parse_duration(written)))
     except (Invalid, ValueError, OverflowError, AttributeError):
         raise Invalid(
             f"{printable(str(value))!r} is no moment; write for example {_MOMENTS}"
@@ -224,21 +224,23 @@ def _with_times(
     now: datetime,
 ) -> Record:
     """The attributes with the durations and moments that were given."""
-    given: Record = {
+    attributes: Record = {
         name: _named(name, partial(parse_seconds, value))
         for name, value in durations.items()
         if value is not None
     }
-    given |= {
+    attributes |= {
         name: _named(name, partial(parse_moment, value, now=now))
         for name, value in moments.items()
         if value is not None
     }
     scheduling: Record = dict(body.get("scheduling_parameters") or {})
-    scheduling |= {name: given.pop(name) for name in ("max_run_time", "deadline") if name in given}
-    if "expires" in given:
-        given["expires_at"] = given.pop("expires")
-    return {**body, **given, **({"scheduling_parameters": scheduling} if scheduling else {})}
+    scheduling |= {
+        name: attributes.pop(name) for name in ("max_run_time", "deadline") if name in attributes
+    }
+    if "expires" in attributes:
+        attributes["expires_at"] = attributes.pop("expires")
+    return {**body, **attributes, **({"scheduling_parameters": scheduling} if scheduling else {})}
 
 
 def _gpu_constraint(options: GpuOptions) -> Record | None:
@@ -276,10 +278,10 @@ def _check_names(attributes: Mapping[str, Any]) -> None:
     # Imported here: the command line needs only the texts of this module.
     from lading.core.records.container_types import REQUESTS
 
-    known = [one.name for one in REQUESTS.fields if not one.readonly]
+    names = [field.name for field in REQUESTS.fields if not field.readonly]
     for name in attributes:
-        if name not in known:
-            near = difflib.get_close_matches(name, [*known, *_OPTIONS], 1)
+        if name not in names:
+            near = difflib.get_close_matches(name, [*names, *_OPTIONS], 1)
             hint = f"; did you mean {near[0]!r}?" if near else "; see docs/python.md"
             raise Invalid(f"{printable(name)}: is no option and no attribute of a request{hint}")
 

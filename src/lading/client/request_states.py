@@ -79,40 +79,40 @@ REPEATED: Final = (
 """Attributes that a request has in common with the one that it repeats."""
 
 
-def state_of(found: Record, container: Record | None) -> str:
+def state_of(request: Record, container: Record | None) -> str:
     """The relevant state: the container's once there is one."""
-    is_final = found["state"] == "Final"
+    is_final = request["state"] == "Final"
     # The container of a cancelled request may go on for another request.
     if container is None or (is_final and container["state"] not in ("Complete", CANCELLED)):
-        return CANCELLED if is_final else str(found["state"])
+        return CANCELLED if is_final else str(request["state"])
     return str(container["state"])
 
 
-def status_of(one: RequestOutcome) -> RequestStatus:
+def status_of(outcome: RequestOutcome) -> RequestStatus:
     """The status for people."""
-    container = one.container or {}
+    container = outcome.container or {}
     return request_status(
-        str(one.request["state"]),
+        str(outcome.request["state"]),
         container.get("state"),
         exit_code=container.get("exit_code"),
         failure=(container.get("runtime_status") or {}).get("failure"),
     )
 
 
-def shown_state(one: RequestOutcome, wait: Record | None = None) -> str:
+def shown_state(outcome: RequestOutcome, wait: Record | None = None) -> str:
     """The status for people, with the reason beside it: `failed 5`, `failed 137 (oom)`, `waiting
     (on hold)`. A command that could not be run is `failed 127`, one that ran too long `failed 124
     (timeout)`. `wait` is that of `find_waits`.
     """
-    status, container = status_of(one), one.container or {}
+    status, container = status_of(outcome), outcome.container or {}
     reason = status_reason(
         status,
         container.get("state"),
-        priority=one.request.get("priority"),
+        priority=outcome.request.get("priority"),
         failure=(container.get("runtime_status") or {}).get("failure"),
         wait=str((wait or {}).get("reason") or ""),
     )
-    return status_text(status, exit_code=one.exit_code, reason=reason)
+    return status_text(status, exit_code=outcome.exit_code, reason=reason)
 
 
 def shown_container(container: Mapping[str, Any]) -> str:
@@ -124,13 +124,13 @@ def shown_container(container: Mapping[str, Any]) -> str:
     return status_text(status, exit_code=code or 0, reason=reason)
 
 
-def seconds_of(one: RequestOutcome, now: datetime) -> float | None:
+def seconds_of(outcome: RequestOutcome, now: datetime) -> float | None:
     """Seconds that the command took, or has run until now; None if it has not started."""
-    container = one.container
+    container = outcome.container
     if container is None or not container["started_at"]:
         return None
     end = parse_time(container["finished_at"]) if container["finished_at"] else now
-    if not container["finished_at"] and state_of(one.request, container) != "Running":
+    if not container["finished_at"] and state_of(outcome.request, container) != "Running":
         return None
     return (end - parse_time(container["started_at"])).total_seconds()
 
@@ -161,31 +161,33 @@ def is_reused(request: Record, container: Record) -> bool:
     return parse_time(container["created_at"]) < parse_time(request["created_at"])
 
 
-def repeated(found: Record, renewed: Mapping[str, str]) -> Record:
-    """The attributes of a request that repeats `found`, without its deadline; requests that it
-    needs are replaced by those in `renewed`, old uuid -> new one.
+def repeated(request: Record, renewed: Mapping[str, str]) -> Record:
+    """The attributes of a request that repeats `request`, without its deadline. The requests that
+    it needs are replaced by `renewed`: old uuid -> new uuid.
     """
-    body = {name: found[name] for name in REPEATED if found.get(name) is not None}
+    body = {name: request[name] for name in REPEATED if request.get(name) is not None}
     if spot.deadline(body.get("scheduling_parameters") or {}):
         # A time, which may be over; a number of seconds is counted anew.
-        kept = body["scheduling_parameters"].items()
-        body["scheduling_parameters"] = {key: one for key, one in kept if key != spot.DEADLINE}
-    body["depends_on"] = [renewed.get(uuid, uuid) for uuid in found.get("depends_on") or ()]
+        parameters = body["scheduling_parameters"].items()
+        body["scheduling_parameters"] = {
+            key: parameter for key, parameter in parameters if key != spot.DEADLINE
+        }
+    body["depends_on"] = [renewed.get(uuid, uuid) for uuid in request.get("depends_on") or ()]
     body["mounts"] = {
-        target: {**one, "container_request": renewed[one["container_request"]]}
-        if one.get("container_request") in renewed
-        else one
-        for target, one in found["mounts"].items()
+        target: {**mount, "container_request": renewed[mount["container_request"]]}
+        if mount.get("container_request") in renewed
+        else mount
+        for target, mount in request["mounts"].items()
     }
     return body
 
 
-def late_text(one: RequestOutcome, now: datetime) -> str:
+def late_text(outcome: RequestOutcome, now: datetime) -> str:
     """Sentence about a request that has missed its deadline, or is expected to; "" for any other.
 
     The expected end is that in the record of the container, as if it started now.
     """
-    request, container = one.request, one.container or {}
+    request, container = outcome.request, outcome.container or {}
     deadline = spot.deadline(request.get("scheduling_parameters") or {})
     if not deadline or request["state"] != "Committed":
         return ""
@@ -212,9 +214,9 @@ def waits_unseen(request: Record, container: Record | None) -> bool:
 
 async def find_waits(api: ApiClient, uuids: Sequence[str]) -> dict[str, Record]:
     """Why requests have no priority yet, for example a quota: `reason` and `sentence`, by uuid."""
-    found: dict[str, Record] = {}
+    waits: dict[str, Record] = {}
     for start in range(0, len(uuids), _BATCH):
-        part = list(uuids[start : start + _BATCH])
-        answer: Any = await api.request("GET", "container_requests/waits", params={"uuids": part})
-        found |= {str(one["uuid"]): one for one in answer["items"]}
-    return found
+        batch = list(uuids[start : start + _BATCH])
+        answer: Any = await api.request("GET", "container_requests/waits", params={"uuids": batch})
+        waits |= {str(row["uuid"]): row for row in answer["items"]}
+    return waits

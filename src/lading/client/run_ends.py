@@ -45,9 +45,9 @@ class RunEnds:
     async def _watch(self, ends: EndWatch) -> None:
         while self._waiting or await ends.gets_more(_LINGERING):
             look = await ends.look()
-            for one in look.ended:
-                for run in self._waiting.pop(one.request["uuid"], ()):
-                    run.end(one)
+            for outcome in look.ended:
+                for run in self._waiting.pop(outcome.request["uuid"], ()):
+                    run.end(outcome)
             for uuid in look.deleted:
                 self._refuse(uuid, NotFound(f"{uuid}: was deleted"))
 

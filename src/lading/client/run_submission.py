@@ -81,14 +81,14 @@ class RunSubmitter:
             body["container_image"] = await self._once("image", self._newest_image)
         # All inputs begin to be stored before those of later runs, so that the first of many runs
         # is not submitted last.
-        found: dict[str, Record | Output] = {}
-        await together(*(self._find(found, *one) for one in inputs.items()))
-        body["mounts"] |= {target: found[target] for target in inputs}
+        mounts: dict[str, Record | Output] = {}
+        await together(*(self._find(mounts, *item) for item in inputs.items()))
+        body["mounts"] |= {target: mounts[target] for target in inputs}
         body["depends_on"] = after
-        sources = [one.run for one in body["mounts"].values() if isinstance(one, Output)]
+        sources = [mount.run for mount in body["mounts"].values() if isinstance(mount, Output)]
         # A batch may name runs before it by their number, so they have to be queued first.
-        for one in (*sources, *after):
-            await follow(one.queued)
+        for earlier in (*sources, *after):
+            await follow(earlier.queued)
 
     async def _send(self) -> None:
         """Send the queued runs, in batches, until none is left."""
@@ -159,17 +159,17 @@ class RunSubmitter:
         for run, body in batch:
             with errors_refuse(run.refuse):
                 mounts = {
-                    target: _bound(one, numbers) if isinstance(one, Output) else one
-                    for target, one in body["mounts"].items()
+                    target: _bound(mount, numbers) if isinstance(mount, Output) else mount
+                    for target, mount in body["mounts"].items()
                 }
-                named = [numbers.get(one) or one.uuid for one in body["depends_on"]]
+                named = [numbers.get(run) or run.uuid for run in body["depends_on"]]
                 request = {**body, "mounts": mounts, "depends_on": named}
                 check_sendable(request)
                 numbers[run] = f"#{len(numbers)}"
                 yield run, request
 
-    async def _find(self, found: dict[str, Record | Output], target: str, source: Source) -> None:
-        found[target] = await self._mount(source)
+    async def _find(self, mounts: dict[str, Record | Output], target: str, source: Source) -> None:
+        mounts[target] = await self._mount(source)
 
     async def _mount(self, source: Source) -> Record | Output:
         match source:

@@ -305,9 +305,9 @@ class Run:
 
     def refuse(self, error: BaseException) -> None:
         """The request was not created."""
-        for one in (self.queued, self.placed, self.ended):
-            if not one.done():
-                one.set_exception(error)
+        for future in (self.queued, self.placed, self.ended):
+            if not future.done():
+                future.set_exception(error)
 
     def end(self, outcome: RequestOutcome) -> None:
         """The request is Final."""
@@ -485,8 +485,10 @@ def plain_line(line: str) -> str:
     on terminals.
     """
     return "".join(
-        one if one.isprintable() or one == "\t" else one.encode("unicode_escape").decode()
-        for one in line
+        character
+        if character.isprintable() or character == "\t"
+        else character.encode("unicode_escape").decode()
+        for character in line
     )
 
 
@@ -505,4 +507,4 @@ def _row(run: Run) -> str:
     cells = (run.name or "", run.state, run.placed.result() if is_placed else "")
     # Legible on the light and the dark pages of notebooks.
     style = ' style="color:#d32f2f"' if run.state.startswith(("failed", "refused")) else ""
-    return f"<tr{style}>{''.join(f'<td>{html.escape(one)}</td>' for one in cells)}</tr>"
+    return f"<tr{style}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"

@@ -41,33 +41,33 @@ async def find_party(api: ApiClient, who: str, cluster: str) -> str:
             raise Invalid(f"{who}: is neither a user nor a group")
         return who
     field = "email" if "@" in who else "username"
-    found = await api.list("users", filters=[[field, "=", who]], select=["uuid"], limit=2)
-    if not found and field == "username":
+    matches = await api.list("users", filters=[[field, "=", who]], select=["uuid"], limit=2)
+    if not matches and field == "username":
         roles = [["group_class", "=", "role"], ["name", "=", who]]
-        found = await api.list("groups", filters=roles, select=["uuid"], limit=2)
-    if not found:
+        matches = await api.list("groups", filters=roles, select=["uuid"], limit=2)
+    if not matches:
         raise NotFound(
             f"{who}: no user and no role is called so; give a name, an e-mail address or a uuid"
         )
-    if len(found) > 1:
+    if len(matches) > 1:
         raise Invalid(f"{who}: several are called so; give the uuid")
-    return str(found[0]["uuid"])
+    return str(matches[0]["uuid"])
 
 
-async def find_project(api: ApiClient, text: str) -> str:
+async def find_project(api: ApiClient, name: str) -> str:
     """The uuid of the project with this name; a uuid, and "", stay as they are. Raises NotFound,
     Invalid when several have the name.
     """
-    text = text.strip()
-    if not text or is_uuid(text):
-        return text
-    filters = [["name", "=", text], ["group_class", "=", "project"]]
-    found = await api.list("groups", filters=filters, select=["uuid"], limit=2)
-    if not found:
-        raise NotFound(f"{text[:80]}: there is no such project that you can see")
-    if len(found) > 1:
-        raise Invalid(f"{text[:80]}: several projects are called so; give the uuid")
-    return str(found[0]["uuid"])
+    name = name.strip()
+    if not name or is_uuid(name):
+        return name
+    filters = [["name", "=", name], ["group_class", "=", "project"]]
+    projects = await api.list("groups", filters=filters, select=["uuid"], limit=2)
+    if not projects:
+        raise NotFound(f"{name[:80]}: there is no such project that you can see")
+    if len(projects) > 1:
+        raise Invalid(f"{name[:80]}: several projects are called so; give the uuid")
+    return str(projects[0]["uuid"])
 
 
 async def links_of(api: ApiClient, uuid: str, party: str) -> list[Record]:
@@ -85,7 +85,7 @@ async def set_level(api: ApiClient, uuid: str, party: str, name: str, *, request
     the request that the record is shared with, "" for a record that is shared by itself.
     """
     links = await links_of(api, uuid, party)
-    if links and not request and any(_request_of(one) for one in links):
+    if links and not request and any(_request_of(link) for link in links):
         # The API has one link between the same ends: one of the record itself takes its place.
         for link in links:
             await api.delete("links", link["uuid"])
@@ -117,15 +117,15 @@ async def shared_records(api: ApiClient, uuid: str) -> dict[str, str]:
     fields = ("uuid", "container_uuid", "log_uuid", "output_uuid")
     request = await api.get("container_requests", uuid, select=fields)
     stored = {"log": request["log_uuid"], "output": request["output_uuid"]}
-    wanted = [one for one in stored.values() if one]
-    filters = [["uuid", "in", wanted]]
-    rows = await api.list("collections", filters=filters, select=["uuid"]) if wanted else []
+    stored_uuids = [stored_uuid for stored_uuid in stored.values() if stored_uuid]
+    filters = [["uuid", "in", stored_uuids]]
+    rows = await api.list("collections", filters=filters, select=["uuid"]) if stored_uuids else []
     present = {str(row["uuid"]) for row in rows}
-    found = {"request": uuid, "container": request["container_uuid"], **stored}
+    records = {"request": uuid, "container": request["container_uuid"], **stored}
     return {
-        kind: str(one)
-        for kind, one in found.items()
-        if one and (kind not in stored or one in present)
+        kind: str(record_uuid)
+        for kind, record_uuid in records.items()
+        if record_uuid and (kind not in stored or record_uuid in present)
     }
 
 
@@ -144,10 +144,10 @@ async def share_with(
         link = {"link_class": _ENTERING, "name": "can_enter"}
         await api.create("links", {**link, "head_uuid": uuid, "tail_uuid": party})
     # The request is the last: what it shows is readable then.
-    for kind, one in reversed((await shared_records(api, uuid)).items()):
+    for kind, head in reversed((await shared_records(api, uuid)).items()):
         if kind != "container":
             beside = uuid if kind in ("log", "output") else ""
-            await set_level(api, one, party, name, request=beside)
+            await set_level(api, head, party, name, request=beside)
 
 
 async def unshare_with(api: ApiClient, uuid: str, party: str) -> dict[str, str]:
@@ -156,16 +156,16 @@ async def unshare_with(api: ApiClient, uuid: str, party: str) -> dict[str, str]:
     """
     ended: dict[str, str] = {}
     entering = await _entering(api, uuid, party)
-    for one in entering:
+    for link in entering:
         # Another user's: the user of the containers, who alone takes it back.
         with suppress(Forbidden):
-            await api.delete("links", one["uuid"])
+            await api.delete("links", link["uuid"])
     for kind, head in (await shared_records(api, uuid)).items():
         links = await links_of(api, head, party) if kind != "container" else []
         if kind in ("log", "output"):
-            links = [one for one in links if _request_of(one) == uuid]
-        for one in links:
-            await api.delete("links", one["uuid"])
+            links = [link for link in links if _request_of(link) == uuid]
+        for link in links:
+            await api.delete("links", link["uuid"])
         # The container follows the request.
         if links or (kind == "container" and (entering or "request" in ended)):
             ended[kind] = head
@@ -176,11 +176,11 @@ async def shared_by_itself(api: ApiClient, uuid: str, party: str) -> dict[str, s
     """Of a request the log and the output that a party has access to by a link of their own, as
     `shared_records`.
     """
-    found = await shared_records(api, uuid)
+    records = await shared_records(api, uuid)
     return {
-        kind: one
-        for kind, one in found.items()
-        if kind in ("log", "output") and await links_of(api, one, party)
+        kind: head
+        for kind, head in records.items()
+        if kind in ("log", "output") and await links_of(api, head, party)
     }
 
 
@@ -191,23 +191,23 @@ async def list_access(api: ApiClient, uuid: str) -> list[Record]:
     """
     shown: list[Record] = []
     heads = await shared_records(api, uuid)
-    for kind, one in heads.items():
+    for kind, head in heads.items():
         # A container has the access of its request, and that of who may enter.
-        of = heads["request"] if kind == "container" else one
+        of = heads["request"] if kind == "container" else head
         links = await list_permissions(api, of)
-        shown += [{**link, "of": kind, "head_uuid": one} for link in links]
+        shown += [{**link, "of": kind, "head_uuid": head} for link in links]
     guests = await _entering(api, uuid)
-    names = await names_of(api, sorted({one["tail_uuid"] for one in guests}))
+    names = await names_of(api, sorted({guest["tail_uuid"] for guest in guests}))
     return shown + [
         {
-            "who": names.get(one["tail_uuid"], ""),
+            "who": names.get(guest["tail_uuid"], ""),
             "can": "enter",
             "of": "container",
             "head_uuid": heads.get("container") or uuid,
-            "tail_uuid": one["tail_uuid"],
-            "uuid": one["uuid"],
+            "tail_uuid": guest["tail_uuid"],
+            "uuid": guest["uuid"],
         }
-        for one in guests
+        for guest in guests
     ]
 
 
@@ -242,7 +242,7 @@ async def list_addresses(api: ApiClient, uuid: str, now: str) -> list[Record]:
     """
     filters = [["scopes", "=", list(reading_collection(uuid))]]
     tokens = await api.list(_TOKENS, filters=filters, select=["uuid", "expires_at"], limit=1000)
-    return [one for one in tokens if (one["expires_at"] or now) >= now]
+    return [token for token in tokens if (token["expires_at"] or now) >= now]
 
 
 async def list_permissions(api: ApiClient, uuid: str) -> list[Record]:
@@ -268,10 +268,10 @@ async def names_of(api: ApiClient, uuids: list[str]) -> dict[str, str]:
         ("users", Infix.USER, "username"),
         ("groups", Infix.GROUP, "name"),
     ):
-        if wanted := sorted({one for one in uuids if is_uuid(one, infix)}):
-            filters = [["uuid", "in", wanted]]
-            found = await api.list(plural, filters=filters, select=["uuid", field], limit=1000)
-            names |= {one["uuid"]: one[field] for one in found if one[field]}
+        if of_kind := sorted({uuid for uuid in uuids if is_uuid(uuid, infix)}):
+            filters = [["uuid", "in", of_kind]]
+            rows = await api.list(plural, filters=filters, select=["uuid", field], limit=1000)
+            names |= {row["uuid"]: row[field] for row in rows if row[field]}
     for uuid in uuids:
         if uuid == ids.all_users(uuid[:5]):
             names[uuid] = "everyone"

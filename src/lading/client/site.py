@@ -180,9 +180,9 @@ class Site:
             for number, item in enumerate(items)
         ]
         # Other options are the same for all: the first run refuses them before anything is sent.
-        for one in filled:
-            check_inputs(one["inputs"])
-        return Runs(self.run(**one) for one in filled)
+        for arguments in filled:
+            check_inputs(arguments["inputs"])
+        return Runs(self.run(**arguments) for arguments in filled)
 
     @overload
     def function(
@@ -205,7 +205,7 @@ class Site:
         from lading.client.functions import RemoteFunction
 
         if function is None:
-            return lambda one: RemoteFunction(self, one, **options)
+            return lambda decorated: RemoteFunction(self, decorated, **options)
         return RemoteFunction(self, function, **options)
 
     def request(self, uuid: str) -> Run:
@@ -340,22 +340,26 @@ def fill(
     `{0}`, `{1}`, ... are each. Other braces stay. In the script of a shell each item is one word
     (`core.placeholders`). Raises Invalid for an item that would be read as code.
     """
-    values = {str(number): one for number, one in enumerate(items) if len(items) > 1}
+    values = {str(number): item for number, item in enumerate(items) if len(items) > 1}
     values[""] = items[0]
-    texts = {key: str(one) for key, one in values.items()}
+    texts = {key: str(value) for key, value in values.items()}
 
     def text(word: str) -> str:
         return placeholders.fill(word, texts)
 
-    def source(one: Source) -> Source:
-        if not isinstance(one, str):
-            return one
-        whole = re.fullmatch(r"\{(\d*)\}", one)
-        return values[whole[1]] if whole and whole[1] in values else text(one)
+    def source(given_source: Source) -> Source:
+        if not isinstance(given_source, str):
+            return given_source
+        placeholder = re.fullmatch(r"\{(\d*)\}", given_source)
+        return (
+            values[placeholder[1]]
+            if placeholder and placeholder[1] in values
+            else text(given_source)
+        )
 
     return {
         "command": [*placeholders.fill_command(command, texts)],
-        "inputs": {target: source(one) for target, one in (inputs or {}).items()},
+        "inputs": {target: source(value) for target, value in (inputs or {}).items()},
         "env": {key: text(value) for key, value in (env or {}).items()},
         "name": text(name) if name else None,
         **options,

@@ -74,7 +74,7 @@ class StreamedResponse(msgspec.Struct, frozen=True):
 class WebSocket(Protocol):
     """An open websocket connection, text messages only."""
 
-    async def send(self, text: str) -> None:
+    async def send(self, message: str) -> None:
         """Send one message. Raises Unavailable when the connection is closed."""
 
     async def receive(self, timeout: float) -> str | None:
@@ -156,7 +156,7 @@ class HttpTransport:
         self._host = self._base.partition("://")[2]
         self._unix_socket = None if unix_socket is None else str(unix_socket)
         self._verify = verify
-        self._known: Way | None = None
+        self._known_way: Way | None = None
         self._connections: HttpConnections | None = None
         self._receiver: Receiver | None = None
 
@@ -284,18 +284,18 @@ class HttpTransport:
         return self._connections.exchange(method, path, fields, sent, send=send, timeout=timeout)
 
     def _way(self) -> Way:
-        if self._known is None:
+        if self._known_way is None:
             if self._unix_socket is not None:
-                self._known = Way(unix_socket=self._unix_socket)
+                self._known_way = Way(unix_socket=self._unix_socket)
             else:
                 url = urlsplit(self._base)
-                self._known = Way(
+                self._known_way = Way(
                     host=url.hostname or "",
                     port=server_port(url),
                     tls=self._trusting() if is_secure(url) else None,
                     proxy=self._proxy,
                 )
-        return self._known
+        return self._known_way
 
     def _trusting(self) -> ssl.SSLContext:
         if isinstance(self._verify, ssl.SSLContext):
@@ -321,9 +321,9 @@ class _OpenWebSocket:
         self._connection = connection
         self._address = address
 
-    async def send(self, text: str) -> None:
+    async def send(self, message: str) -> None:
         try:
-            await self._connection.send(text)
+            await self._connection.send(message)
         except OSError as error:
             raise self._gone(error) from error
 
@@ -362,22 +362,22 @@ class _PartSender(msgspec.Struct, frozen=True):
     this process.
     """
 
-    part: FilePart
+    file: FilePart
     by_kernel: bool
 
     async def __call__(self, out: Outgoing) -> None:
-        part, sent = self.part, 0
+        file, sent = self.file, 0
         if self.by_kernel:
             try:
-                sent = await out.send_file(part.descriptor, part.start, part.length)
+                sent = await out.send_file(file.descriptor, file.start, file.length)
             except NotImplementedError:
                 # uvloop has no sendfile.
                 pass
             else:
-                if sent < part.length:
-                    raise shorter(part.start + sent)
+                if sent < file.length:
+                    raise shorter(file.start + sent)
                 return
-        async for piece in part:
+        async for piece in file:
             await out.write(piece)
 
 

@@ -242,9 +242,9 @@ class _OwnTransport(HttpTransport):
         return await super().request(method, path, headers=headers, body=body, timeout=timeout)
 
 
-def tell(text: str) -> None:
+def tell(message: str) -> None:
     """Write a message to standard error, as commands do."""
-    print(f"lading: {text}", file=sys.stderr, flush=True)  # noqa: T201
+    print(f"lading: {message}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _check_unit(environ: Mapping[str, str], data: Path) -> None:
@@ -270,9 +270,9 @@ def _text_of(path: Path) -> str:
         return ""
 
 
-def _reason(text: str) -> str:
+def _reason(output: str) -> str:
     """The message of a failed start, which ends with a document of JSON."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in output.splitlines() if line.strip()]
     try:
         message = msgspec.json.decode(lines[-1] if lines else "", type=_Refusal).error.message
     except msgspec.DecodeError:

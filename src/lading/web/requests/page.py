@@ -165,7 +165,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
     told = {fault}
     because = [
         (name, explanations.shorten(text, [fault]))
-        for name, text in explanations.why_fields(why, told=told)
+        for name, text in explanations.why_fields(why, known_errors=told)
     ]
     moments = list(_moments(request, attempts, told))
     decisions = explanations.dispatch_rows(why.get("dispatch") or ())
@@ -301,7 +301,7 @@ def _moments(
     told.
     """
     yield request["created_at"], "made", ""
-    ends = explanations.end_texts(attempts, told=told)
+    ends = explanations.end_texts(attempts, known_errors=told)
     for number, (one, end) in enumerate(zip(attempts, ends, strict=True), 1):
         name = f"attempt {number}" if len(attempts) > 1 else ""
         if is_reused(request, one):
