@@ -83,7 +83,7 @@ def test_reused_and_failed_requests_say_nothing_about_times() -> None:
     reused.container["created_at"] = moment(0)
     known.add(reused)
     assert known.expected({"name": "a.9", "command": []}, any_kind=True) is None
-    assert len(known.known) == sum(known.statuses.values()) == 4
+    assert len(known.uuids) == sum(known.statuses.values()) == 4
     assert known.reused == 1
 
 

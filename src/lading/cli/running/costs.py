@@ -51,7 +51,7 @@ _MONTH = "30d"
 @click.command()
 @click.option(
     "--by",
-    type=click.Choice([one.value for one in CostGroup]),
+    type=click.Choice([group.value for group in CostGroup]),
     default=CostGroup.PROJECT.value,
     show_default=True,
     help="Group of requests that each line adds up.",
@@ -76,19 +76,19 @@ def cost(by: str, since: int, project: str | None, user: str | None) -> display.
     containers ended (UTC). Prices are in the configuration: InstanceTypes, Local.Price,
     SLURM.VCPUPrice.
     """
-    group, wanted = CostGroup(by), RequestSelection(project=project, user=user, since=since)
+    group, criteria = CostGroup(by), RequestSelection(project=project, user=user, since=since)
 
     async def action(session: CliSession) -> tuple[CostReport, dict[str, str]]:
-        found = report(await _requests(session, wanted), by=group)
-        return found, await _names(session, group, found.groups)
+        costs = report(await _requests(session, criteria), by=group)
+        return costs, await _names(session, group, costs.groups)
 
-    found, names = with_session(action)
-    yield _document(found, names, group, since)
-    rows = [_row(names.get(key, key) or "-", line) for key, line in found.groups.items()]
+    costs, names = with_session(action)
+    yield _document(costs, names, group, since)
+    rows = [_row(names.get(key, key) or "-", line) for key, line in costs.groups.items()]
     headings = ("REQUESTS", "SPENT", "SAVED", "PREEMPTED", "FAILED", "CANCELLED", by.upper())
     display.table(headings, rows)
     click.echo()
-    display.fields(_total(found.total))
+    display.fields(_total(costs.total))
 
 
 def _row(name: str, line: CostLine) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def _row(name: str, line: CostLine) -> tuple[str, ...]:
         line.lost_to_failures,
         line.lost_to_cancellation,
     )
-    return (str(line.requests), *(_dollars(one) for one in amounts), name)
+    return (str(line.requests), *(_dollars(amount) for amount in amounts), name)
 
 
 def _total(line: CostLine) -> list[tuple[str, str]]:
@@ -118,34 +118,34 @@ def _dollars(amount: float) -> str:
 
 
 def _document(
-    found: CostReport, names: dict[str, str], group: CostGroup, since: int
+    costs: CostReport, names: dict[str, str], group: CostGroup, since: int
 ) -> dict[str, Any]:
     return {
         "since": format_time(datetime.now(UTC) - timedelta(seconds=since)) if since else None,
         "by": str(group),
-        "total": found.total.shown(),
+        "total": costs.total.shown(),
         "groups": [
             {"key": key, "name": names.get(key, key), **line.shown()}
-            for key, line in found.groups.items()
+            for key, line in costs.groups.items()
         ],
     }
 
 
-async def _requests(session: CliSession, wanted: RequestSelection) -> list[CostedRequest]:
+async def _requests(session: CliSession, criteria: RequestSelection) -> list[CostedRequest]:
     filters = [
-        *await conditions(session, wanted, datetime.now(UTC)),
+        *await conditions(session, criteria, datetime.now(UTC)),
         ["state", "in", ["Committed", "Final"]],
     ]
     pages = session.api.pages("container_requests", filters=filters, select=_REQUEST, size=_PAGE)
-    rows = [one async for page in pages for one in page]
-    held = await _containers(session, {uuid for row in rows for uuid in _tried(row)})
+    rows = [row async for page in pages for row in page]
+    containers = await _containers(session, {uuid for row in rows for uuid in _tried(row)})
     return [
         CostedRequest(
             uuid=row["uuid"],
             created_at=row["created_at"],
             project=row["owner_uuid"],
             user=row["committed_by_uuid"] or row["owner_uuid"],
-            containers=tuple(held[uuid] for uuid in _tried(row) if uuid in held),
+            containers=tuple(containers[uuid] for uuid in _tried(row) if uuid in containers),
             charged=row["cumulative_cost"] or 0.0,
         )
         for row in rows

@@ -281,10 +281,10 @@ class Follower:
         why = await self._api.action(
             "container_requests", self._request["uuid"], "why", method="GET"
         )
-        for one in why.get("waits") or ():
-            if one["reason"] == _NO_DISPATCHER:
+        for wait in why.get("waits") or ():
+            if wait["reason"] == _NO_DISPATCHER:
                 self._watcher.say(
-                    f"{one['sentence']} 'lading doctor' tells on a machine what it lacks to run "
+                    f"{wait['sentence']} 'lading doctor' tells on a machine what it lacks to run "
                     "them."
                 )
 

@@ -82,8 +82,8 @@ def gpu_options(section: str) -> Callable[[_Command], _Command]:
     )
 
     def add(command: _Command) -> _Command:
-        for one in reversed(options):
-            command = one(command)
+        for decorate in reversed(options):
+            command = decorate(command)
         return command
 
     return add

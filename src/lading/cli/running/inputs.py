@@ -33,14 +33,14 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     stored: FileReference | None = None
 
 
-def parse_input(text: str) -> Input:
+def parse_input(argument: str) -> Input:
     """Parse `TARGET=SOURCE`. Raises Invalid."""
-    target, separator, source = text.partition("=")
+    target, separator, source = argument.partition("=")
     if not separator or not source:
-        raise Invalid(f"{text}: not TARGET=SOURCE; write for example /in/reads.fq=reads.fq")
+        raise Invalid(f"{argument}: not TARGET=SOURCE; write for example /in/reads.fq=reads.fq")
     if target != STDIN and not _is_target(target):
         raise Invalid(
-            f"{text}: TARGET must be an absolute path in the container without '..', or stdin"
+            f"{argument}: TARGET must be an absolute path in the container without '..', or stdin"
         )
     path = Path(source)
     # A file of this name has precedence over stored data.
@@ -48,10 +48,10 @@ def parse_input(text: str) -> Input:
         return Input(target=target, path=path)
     # A text in the form of a path is no name.
     if source.startswith(("/", ".", "~")):
-        raise Invalid(f"{text}: {source} is no file here")
+        raise Invalid(f"{argument}: {source} is no file here")
     return Input(target=target, stored=need_reference(source))
 
 
-def _is_target(text: str) -> bool:
+def _is_target(target: str) -> bool:
     # ".." could leave the directory of the mount.
-    return text.startswith("/") and text != "/" and ".." not in PurePosixPath(text).parts
+    return target.startswith("/") and target != "/" and ".." not in PurePosixPath(target).parts

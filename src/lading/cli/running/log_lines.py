@@ -106,28 +106,28 @@ class _Lines:
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces
         self._lines: list[tuple[bytes, bytes]] = []
-        self._rest = b""
+        self._tail = b""
         self._stamp = b""
         self._has_ended = False
 
     @property
     def is_over(self) -> bool:
         """Whether all lines were taken."""
-        return self._has_ended and not self._lines and not self._rest
+        return self._has_ended and not self._lines and not self._tail
 
     @property
     def is_cut(self) -> bool:
         """Whether the next line is too long to be held; a part of it was read."""
-        return not self._lines and len(self._rest) > _LONGEST
+        return not self._lines and len(self._tail) > _LONGEST
 
     @property
     def last(self) -> bytes:
         """The timestamp up to which the file was read."""
-        return self._lines[-1][0] if self._lines else self._key(self._rest)
+        return self._lines[-1][0] if self._lines else self._key(self._tail)
 
     async def fill(self) -> None:
         """Read until there is a line, a part of a very long line, or the end."""
-        while not self._lines and not self._has_ended and len(self._rest) <= _LONGEST:
+        while not self._lines and not self._has_ended and len(self._tail) <= _LONGEST:
             self._add(await anext(self._pieces, None))
 
     def take(self, limit: bytes, *, inclusive: bool) -> list[tuple[bytes, bytes]]:
@@ -144,9 +144,9 @@ class _Lines:
 
     async def rest_of_line(self) -> AsyncGenerator[bytes]:
         """Remove a line that is too long to be held, as it is read."""
-        self._stamp = self._key(self._rest)
-        piece: bytes | None = self._rest
-        self._rest = b""
+        self._stamp = self._key(self._tail)
+        piece: bytes | None = self._tail
+        self._tail = b""
         while piece is not None:
             line, end, rest = piece.partition(b"\n")
             yield line + end
@@ -159,7 +159,7 @@ class _Lines:
 
     async def remaining(self) -> AsyncGenerator[bytes]:
         """Remove the rest, unchanged."""
-        begun = b"".join(line for _, line in self._lines) + self._rest
+        begun = b"".join(line for _, line in self._lines) + self._tail
         if begun:
             yield begun
         ends = not begun or begun.endswith(b"\n")
@@ -173,8 +173,8 @@ class _Lines:
     def _add(self, piece: bytes | None) -> None:
         if piece is None:
             self._has_ended = True
-            piece = b"\n" if self._rest else b""
-        *whole, self._rest = (self._rest + piece).split(b"\n")
+            piece = b"\n" if self._tail else b""
+        *whole, self._tail = (self._tail + piece).split(b"\n")
         for line in whole:
             self._stamp = self._key(line)
             self._lines.append((self._stamp, line + b"\n"))
@@ -195,13 +195,13 @@ class Unstamper:
 
     def feed(self, data: bytes) -> bytes:
         """The text of these bytes, without timestamps."""
-        kept = []
+        texts = []
         for line in _lines(data):
             text, self._skip = line[self._skip :], max(0, self._skip - len(line))
-            kept.append(text)
+            texts.append(text)
             if line.endswith(b"\n"):
                 self._skip = STAMP
-        return b"".join(kept)
+        return b"".join(texts)
 
 
 def _last_stamp(numbered: tuple[int, _Lines]) -> bytes:
@@ -218,5 +218,5 @@ def _take(files: Sequence[_Lines], slowest: int) -> bytes:
 
 def _lines(data: bytes) -> list[bytes]:
     parts = data.split(b"\n")
-    lines = [part + b"\n" for part in parts[:-1]]
+    lines = [line + b"\n" for line in parts[:-1]]
     return [*lines, parts[-1]] if parts[-1] else lines

@@ -169,7 +169,7 @@ def map(
 
     async def action(session: CliSession) -> int:
         project = await find_project(session, spec.project) if spec.project else None
-        placed = [structs.replace(one, project=project) for one in specs]
+        placed = [structs.replace(spec, project=project) for spec in specs]
         if preview:
             return await _preview(session, placed)
         placed = await join_run(session, placed)
@@ -189,15 +189,15 @@ def map(
 
     from lading.cli.running.standard_input import standard_input
 
-    with ExitStack() as held:
+    with ExitStack() as exit_stack:
         if stdin:
-            piped = held.enter_context(standard_input())
-            specs = [structs.replace(one, inputs=(*one.inputs, piped)) for one in specs]
+            piped = exit_stack.enter_context(standard_input())
+            specs = [structs.replace(spec, inputs=(*spec.inputs, piped)) for spec in specs]
         sys.exit(with_session(action))
 
 
 # All options of `lading run` that are the same for each item.
-map.params += [one for one in run.params if one.name not in _OWN]
+map.params += [option for option in run.params if option.name not in _OWN]
 
 
 async def _preview(session: CliSession, specs: Sequence[RequestSpec]) -> int:
@@ -278,7 +278,7 @@ async def _prepare(session: CliSession, specs: Sequence[RequestSpec]) -> list[di
     image = specs[0].image or await default_image(session)
     if specs[0].image:
         await tell_image(session, image)
-    after = [str((await find_request(session, text))["uuid"]) for text in specs[0].after]
+    after = [str((await find_request(session, name))["uuid"]) for name in specs[0].after]
     mounted = await _store(session, specs)
     return [
         request_body(spec, image=image, mounts=mounts, after=after)
@@ -293,9 +293,9 @@ async def _store(
     # The source of an input, and the first target that has it, for messages.
     sources: dict[Input, str] = {}
     for spec in specs:
-        for one in spec.inputs:
+        for source in spec.inputs:
             # Without the target, which differs from item to item where the source does not.
-            sources.setdefault(structs.replace(one, target=""), one.target)
+            sources.setdefault(structs.replace(source, target=""), source.target)
     stored: dict[Input, dict[str, object]] = {}
     # All tasks are made at once and wait here: progress knows the total from the start.
     gate = asyncio.Semaphore(_UPLOADS)
@@ -320,10 +320,10 @@ async def _store(
     mounted = []
     for spec in specs:
         mounts: dict[str, dict[str, object]] = {}
-        for one in spec.inputs:
-            if one.target in mounts:
-                raise Invalid(f"--input {one.target}: given twice")
-            mounts[one.target] = stored[structs.replace(one, target="")]
+        for source in spec.inputs:
+            if source.target in mounts:
+                raise Invalid(f"--input {source.target}: given twice")
+            mounts[source.target] = stored[structs.replace(source, target="")]
         mounted.append(mounts)
     return mounted
 
@@ -367,9 +367,9 @@ async def _combine(
 ) -> Record | None:
     """One collection with the output of each that succeeded, in a directory of its name."""
     pieces = {
-        f"/{one.request['name'].replace('/', '_')}": f"{one.container['output']}/"
-        for one in ended
-        if not one.exit_code and one.container and one.container["output"]
+        f"/{outcome.request['name'].replace('/', '_')}": f"{outcome.container['output']}/"
+        for outcome in ended
+        if not outcome.exit_code and outcome.container and outcome.container["output"]
     }
     if not pieces:
         return None
@@ -393,12 +393,12 @@ async def _made_before(session: CliSession, attributes: Mapping[str, Any]) -> Re
     filters = [[f"properties.<{_PIECES}>", "=", attributes["properties"][_PIECES]]]
     if "owner_uuid" in attributes:
         filters.append(["owner_uuid", "=", attributes["owner_uuid"]])
-    for one in await session.api.list("collections", filters=filters):
-        is_as_made = one["modified_at"] == one["created_at"]
+    for collection in await session.api.list("collections", filters=filters):
+        is_as_made = collection["modified_at"] == collection["created_at"]
         # The server adds to a name that is taken.
-        is_called_so = f"{one['name']} (".startswith(f"{attributes['name']} (")
-        if is_as_made and is_called_so and one["properties"] == attributes["properties"]:
-            return one
+        is_called_so = f"{collection['name']} (".startswith(f"{attributes['name']} (")
+        if is_as_made and is_called_so and collection["properties"] == attributes["properties"]:
+            return collection
     return None
 
 
@@ -406,7 +406,8 @@ def _emit(ended: Sequence[RequestOutcome], combined: Record | None) -> None:
     display.emit_json(
         {
             "requests": [
-                {"uuid": one.request["uuid"], "exit_code": one.exit_code} for one in ended
+                {"uuid": outcome.request["uuid"], "exit_code": outcome.exit_code}
+                for outcome in ended
             ],
             "output_uuid": combined["uuid"] if combined else None,
             "output": combined["portable_data_hash"] if combined else None,
@@ -461,24 +462,24 @@ def _bind(spec: RequestSpec, inputs: Sequence[str], item: MapItem, number: int) 
         spec,
         command=fill_command(spec.command, values),
         environment={name: fill(value, values) for name, value in spec.environment.items()},
-        inputs=tuple(_input(text, item, values) for text in inputs),
+        inputs=tuple(_input(option, item, values) for option in inputs),
         name=f"{fill(_name(spec), values)}.{number}",
         description=fill(spec.description, values) if spec.description else None,
     )
 
 
-def _input(text: str, item: MapItem, values: Mapping[str, str]) -> Input:
-    """The input of one item: its target a text of the record, its source a path of this machine.
+def _input(option: str, item: MapItem, values: Mapping[str, str]) -> Input:
+    """The input of one item: its target is a text of the record, its source a path of this machine.
 
-    Raises Invalid for one that is not there, and for a placeholder that nothing replaces: no file
-    has such a name.
+    Raises Invalid for a source that is missing, and for a placeholder that nothing replaces: no
+    file has such a name.
     """
-    target, equals, source = text.partition("=")
+    target, equals, source = option.partition("=")
     source = fill(source, {**values, **item.values})
     left = PLACEHOLDER.search(source)
     if left is not None and not Path(source).exists():
-        known = ", ".join(f"{{{name}}}" for name in sorted(values) if name != "number")
-        raise Invalid(f"--input {text}: {left[0]} is none of {known}")
+        placeholders = ", ".join(f"{{{name}}}" for name in sorted(values) if name != "number")
+        raise Invalid(f"--input {option}: {left[0]} is none of {placeholders}")
     return parse_input(f"{fill(target, values)}{equals}{source}")
 
 

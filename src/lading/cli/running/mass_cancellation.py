@@ -26,16 +26,16 @@ _PAUSE: Final = 0.5
 _COMMITTED: Final = ["state", "=", "Committed"]
 
 
-async def find(session: CliSession, wanted: RequestSelection) -> tuple[list[Any], int] | None:
-    """The filters of the Committed requests that are meant, and their number; None if filters
-    cannot express them.
+async def find(session: CliSession, criteria: RequestSelection) -> tuple[list[Any], int] | None:
+    """The filters of the Committed requests that match, and their number; None if filters cannot
+    express the criteria.
     """
-    plain = _without_names(wanted)
-    patterns = [_like(one) for one in wanted.names]
+    plain = _without_names(criteria)
+    patterns = [_like(name) for name in criteria.names]
     if not plain.is_counted or len(patterns) > 1 or None in patterns:
         return None
     filters = await selection.conditions(session, plain, datetime.now(UTC))
-    filters += [["name", "like", one] for one in patterns]
+    filters += [["name", "like", pattern] for pattern in patterns]
     if _COMMITTED not in filters:
         filters.append(_COMMITTED)
     params = {"filters": filters, "limit": 0, "count": "exact"}
@@ -55,33 +55,33 @@ async def run(session: CliSession, filters: list[Any]) -> Record:
     import msgspec
 
     api = session.api
-    one: Record = await api.action(
+    job: Record = await api.action(
         "container_requests", None, "cancel_matching", body={"filters": filters}
     )
     with display.progress("cancelled", is_bytes=False) as show:
         while True:
             if display.is_json_command():
-                click.echo(msgspec.json.encode(one))
-            show(one["cancelled"] + one["refused"], one["total"] or 0)
-            if one["finished_at"]:
+                click.echo(msgspec.json.encode(job))
+            show(job["cancelled"] + job["refused"], job["total"] or 0)
+            if job["finished_at"]:
                 break
             await asyncio.sleep(_PAUSE)
-            one = await api.action(
-                "container_requests", None, "cancellation", method="GET", id=one["id"]
+            job = await api.action(
+                "container_requests", None, "cancellation", method="GET", id=job["id"]
             )
-    if one["error"]:
-        raise Unavailable(f"cancelled {one['cancelled']} requests, then: {one['error']}")
-    return one
+    if job["error"]:
+        raise Unavailable(f"cancelled {job['cancelled']} requests, then: {job['error']}")
+    return job
 
 
-def _without_names(wanted: RequestSelection) -> RequestSelection:
+def _without_names(criteria: RequestSelection) -> RequestSelection:
     return RequestSelection(
-        project=wanted.project,
-        user=wanted.user,
-        properties=wanted.properties,
-        state=wanted.state,
-        since=wanted.since,
-        failed=wanted.failed,
+        project=criteria.project,
+        user=criteria.user,
+        properties=criteria.properties,
+        state=criteria.state,
+        since=criteria.since,
+        failed=criteria.failed,
     )
 
 

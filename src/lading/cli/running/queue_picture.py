@@ -112,37 +112,37 @@ class QueuePicture:
 
 @dataclass(slots=True)
 class RequestHistory:
-    """The requests that have ended: how many in which state, the latest, and how long those of a
+    """The requests that have ended: their numbers by state, the latest, and the times that each
     kind took.
     """
 
-    known: set[str] = field(default_factory=set)
+    uuids: set[str] = field(default_factory=set)
     statuses: Counter[RequestStatus] = field(default_factory=Counter)
     """Number of requests by status."""
     reused: int = 0
     _latest: list[RequestOutcome] = field(default_factory=list)
     _seconds: dict[str, list[float]] = field(default_factory=dict)
 
-    def add(self, one: RequestOutcome) -> None:
-        """Count a request that is Final; again is nothing."""
-        uuid = str(one.request["uuid"])
-        if uuid in self.known:
+    def add(self, outcome: RequestOutcome) -> None:
+        """Count a request that is Final; a request that was counted changes nothing."""
+        uuid = str(outcome.request["uuid"])
+        if uuid in self.uuids:
             return
-        self.known.add(uuid)
-        self.statuses[status_of(one)] += 1
-        self.reused += _is_reused(one)
-        self._latest.append(one)
+        self.uuids.add(uuid)
+        self.statuses[status_of(outcome)] += 1
+        self.reused += _is_reused(outcome)
+        self._latest.append(outcome)
         if len(self._latest) >= 2 * _KEPT:
             self._latest = self.latest()
-        container = one.container
+        container = outcome.container
         # A result that was there takes no time; how long a failure takes says little.
-        if container is None or one.exit_code or is_reused(one.request, container):
+        if container is None or outcome.exit_code or is_reused(outcome.request, container):
             return
         if container["started_at"] and container["finished_at"]:
             taken = parse_time(container["finished_at"]) - parse_time(container["started_at"])
-            kept = self._seconds.setdefault(kind_of(one.request), [])
-            kept.append(taken.total_seconds())
-            del kept[:-_REMEMBERED]
+            durations = self._seconds.setdefault(kind_of(outcome.request), [])
+            durations.append(taken.total_seconds())
+            del durations[:-_REMEMBERED]
 
     def latest(self) -> list[RequestOutcome]:
         """The latest ones, the last one first."""
@@ -153,10 +153,10 @@ class RequestHistory:
 
         `any_kind`: then what all requests take.
         """
-        kept = self._seconds.get(kind_of(request))
-        if kept or not any_kind:
-            return usual_seconds(kept or ())
-        return usual_seconds(one for some in self._seconds.values() for one in some)
+        durations = self._seconds.get(kind_of(request))
+        if durations or not any_kind:
+            return usual_seconds(durations or ())
+        return usual_seconds(seconds for some in self._seconds.values() for seconds in some)
 
 
 def kind_of(request: Record) -> str:
@@ -170,10 +170,14 @@ def kind_of(request: Record) -> str:
 
 def first_in_line(waiting: Sequence[RequestOutcome]) -> RequestOutcome | None:
     """The request that runs next: of the highest priority the oldest, if its container waits."""
-    queued = [one for one in waiting if one.container is not None and one.request["priority"]]
+    queued = [
+        outcome
+        for outcome in waiting
+        if outcome.container is not None and outcome.request["priority"]
+    ]
     return min(
         queued,
-        key=lambda one: (-int(one.request["priority"]), one.request["created_at"]),
+        key=lambda outcome: (-int(outcome.request["priority"]), outcome.request["created_at"]),
         default=None,
     )
 
@@ -190,11 +194,13 @@ def draw(
     """The picture of the requests that have not ended, of which `opened` are the oldest, and of
     those that have; `devices` has the device files of GPUs by the uuid of their container.
     """
-    runs = [one for one in opened if _runs(one)]
-    waiting = [one for one in opened if not _runs(one)]
-    shown = [_run(one, history, now, devices) for one in runs]
+    runs = [outcome for outcome in opened if _runs(outcome)]
+    waiting = [outcome for outcome in opened if not _runs(outcome)]
+    shown = [_run(outcome, history, now, devices) for outcome in runs]
     latest = history.latest()
-    fresh = [one for one in latest if _age(one, now) <= RATE_TIME and not _is_reused(one)]
+    fresh = [
+        outcome for outcome in latest if _age(outcome, now) <= RATE_TIME and not _is_reused(outcome)
+    ]
     count = total - len(runs)
     return QueuePicture(
         at=now.isoformat(timespec="seconds"),
@@ -207,8 +213,8 @@ def draw(
         per_minute=round(60 * len(fresh) / RATE_TIME, 2),
         seconds_left=_left(runs, waiting, count, history, now),
         head=head,
-        runs=sorted(shown, key=lambda one: -one.seconds),
-        ends=[_end(one) for one in latest[:_SHOWN_ENDS]],
+        runs=sorted(shown, key=lambda run: -run.seconds),
+        ends=[_end(outcome) for outcome in latest[:_SHOWN_ENDS]],
     )
 
 
@@ -227,37 +233,37 @@ def _left(
     """Seconds until all have ended, if as many run at a time as now; None if nothing is known."""
     if not runs:
         return None
-    rest = []
-    for one in runs:
-        expected = history.expected(one.request, any_kind=True)
+    seconds_left = []
+    for run in runs:
+        expected = history.expected(run.request, any_kind=True)
         if expected is None:
             return None
-        rest.append(rest_of(expected, seconds_of(one, now) or 0.0))
-    work = [history.expected(one.request, any_kind=True) or 0.0 for one in waiting]
+        seconds_left.append(rest_of(expected, seconds_of(run, now) or 0.0))
+    work = [history.expected(outcome.request, any_kind=True) or 0.0 for outcome in waiting]
     # Of very many only the first ones are known: the others take as long as these on average.
     if waiting:
         work += [fmean(work)] * min(count - len(waiting), _MOST_WORK)
-    found = work_off(rest, work)
-    return None if found is None else found.end
+    end_of_work = work_off(seconds_left, work)
+    return None if end_of_work is None else end_of_work.end
 
 
 def _run(
-    one: RequestOutcome,
+    outcome: RequestOutcome,
     history: RequestHistory,
     now: datetime,
     devices: Mapping[str, Sequence[str]],
 ) -> RunningRequest:
-    container: Mapping[str, Any] = one.container or {}
-    seconds = seconds_of(one, now) or 0.0
+    container: Mapping[str, Any] = outcome.container or {}
+    seconds = seconds_of(outcome, now) or 0.0
     constraints = container.get("runtime_constraints") or {}
-    said = container.get("progress")
+    progress = container.get("progress")
     # The container's own report is better than the time of other containers.
-    own = seconds / said if isinstance(said, int | float) and 0 < said <= 1 else None
+    own = seconds / progress if isinstance(progress, int | float) and 0 < progress <= 1 else None
     return RunningRequest(
-        uuid=str(one.request["uuid"]),
-        name=name_of(one.request),
+        uuid=str(outcome.request["uuid"]),
+        name=name_of(outcome.request),
         seconds=seconds,
-        expected=own if own is not None else history.expected(one.request),
+        expected=own if own is not None else history.expected(outcome.request),
         vcpus=_whole(constraints.get("vcpus")),
         ram=_whole(constraints.get("ram")),
         gpus=_gpus(constraints, devices.get(container.get("uuid", ""), ())),
@@ -278,39 +284,39 @@ def gpu_count(constraints: Mapping[str, Any]) -> int:
     return _whole(gpu.get("device_count")) if isinstance(gpu, Mapping) else 0
 
 
-def _end(one: RequestOutcome) -> EndedRequest:
-    container: Mapping[str, Any] = one.container or {}
+def _end(outcome: RequestOutcome) -> EndedRequest:
+    container: Mapping[str, Any] = outcome.container or {}
     taken = None
     if container.get("started_at") and container.get("finished_at"):
         span = parse_time(container["finished_at"]) - parse_time(container["started_at"])
         taken = span.total_seconds()
     return EndedRequest(
-        uuid=str(one.request["uuid"]),
-        name=name_of(one.request),
-        state=state_of(one.request, one.container),
-        status=shown_state(one),
+        uuid=str(outcome.request["uuid"]),
+        name=name_of(outcome.request),
+        state=state_of(outcome.request, outcome.container),
+        status=shown_state(outcome),
         seconds=taken,
-        ended_at=_ended_at(one),
-        is_reused=_is_reused(one),
+        ended_at=_ended_at(outcome),
+        is_reused=_is_reused(outcome),
     )
 
 
-def _runs(one: RequestOutcome) -> bool:
-    return one.container is not None and one.container["state"] == "Running"
+def _runs(outcome: RequestOutcome) -> bool:
+    return outcome.container is not None and outcome.container["state"] == "Running"
 
 
-def _is_reused(one: RequestOutcome) -> bool:
-    return one.container is not None and is_reused(one.request, one.container)
+def _is_reused(outcome: RequestOutcome) -> bool:
+    return outcome.container is not None and is_reused(outcome.request, outcome.container)
 
 
-def _ended_at(one: RequestOutcome) -> str:
+def _ended_at(outcome: RequestOutcome) -> str:
     """Of a result that was there, the time of the request."""
-    finished = str((one.container or {}).get("finished_at") or "")
-    return max(finished, str(one.request["created_at"]))
+    finished = str((outcome.container or {}).get("finished_at") or "")
+    return max(finished, str(outcome.request["created_at"]))
 
 
-def _age(one: RequestOutcome, now: datetime) -> float:
-    return (now - parse_time(_ended_at(one))).total_seconds()
+def _age(outcome: RequestOutcome, now: datetime) -> float:
+    return (now - parse_time(_ended_at(outcome))).total_seconds()
 
 
 def _whole(value: object) -> int:

@@ -58,44 +58,44 @@ def quota() -> None:
 @click.option("--contact", metavar="TEXT", help="Whom to ask for more, for messages.")
 @click.option("--name", metavar="TEXT", help="How messages name the subject.")
 @display.with_json
-def set_quota(subject: str, **given: Any) -> display.Output:
-    """Set limits of SUBJECT; those that are not given stay as they are. `none` is no limit.
+def set_quota(subject: str, **options: Any) -> display.Output:
+    """Set limits of SUBJECT; other limits stay as they are. `none` is no limit.
 
     \b
     lading quota set ada --containers 20 --vcpus 64 --ram 256GiB
     lading quota set project:thesis --money 200/month --warn-at 75
     lading quota set request:last --budget 50 --stop
     """
-    attributes = _attributes(given)
+    attributes = _attributes(options)
 
     async def action(session: CliSession) -> tuple[Record, str]:
         uuid = await _find_subject(session, subject)
-        found = await session.api.list(_QUOTAS, filters=[["subject_uuid", "=", uuid]], limit=1)
-        if not found and not attributes:
+        quotas = await session.api.list(_QUOTAS, filters=[["subject_uuid", "=", uuid]], limit=1)
+        if not quotas and not attributes:
             raise Invalid("no limit is given; see 'lading quota set --help'")
-        if found:
-            made = await session.api.update(_QUOTAS, found[0]["uuid"], attributes)
+        if quotas:
+            record = await session.api.update(_QUOTAS, quotas[0]["uuid"], attributes)
         else:
-            made = await session.api.create(_QUOTAS, {**attributes, "subject_uuid": uuid})
-        return made, await _kind(session, made)
+            record = await session.api.create(_QUOTAS, {**attributes, "subject_uuid": uuid})
+        return record, await _kind(session, record)
 
-    made, kind = with_session(action)
-    yield _picked(made)
-    display.note(f"the quota of {kind} {made['name']} is set")
+    record, kind = with_session(action)
+    yield _picked(record)
+    display.note(f"the quota of {kind} {record['name']} is set")
 
 
-def _attributes(given: dict[str, Any]) -> Record:
-    found: Record = {}
+def _attributes(options: dict[str, Any]) -> Record:
+    attributes: Record = {}
     for limit in Limit:
-        text = given.get(_OPTIONS.get(limit, limit.value))
-        if text is not None:
-            found |= read_limit(limit, text)
-    if given["warn_at"] is not None:
-        found["warn_share"] = given["warn_at"] / 100
+        value = options.get(_OPTIONS.get(limit, limit.value))
+        if value is not None:
+            attributes |= read_limit(limit, value)
+    if options["warn_at"] is not None:
+        attributes["warn_share"] = options["warn_at"] / 100
     for name in ("stop", "contact", "name"):
-        if given[name] is not None:
-            found[name] = given[name]
-    return found
+        if options[name] is not None:
+            attributes[name] = options[name]
+    return attributes
 
 
 @quota.command(name="list")
@@ -105,12 +105,12 @@ def list_quotas() -> display.Output:
 
     async def action(session: CliSession) -> tuple[list[Record], list[str]]:
         pages = session.api.pages(_QUOTAS, select=descriptions.SHOWN)
-        found = await _with_use(session, [one async for page in pages for one in page])
+        found = await _with_use(session, [record async for page in pages for record in page])
         return found, await subject_kinds(session.api, found)
 
-    found, kinds = with_session(action)
-    yield [_picked(one) for one in found]
-    _print(found, kinds)
+    quotas, kinds = with_session(action)
+    yield [_picked(record) for record in quotas]
+    _print(quotas, kinds)
 
 
 @quota.command()
@@ -120,16 +120,16 @@ def show(subject: str) -> display.Output:
     """Show the limits of SUBJECT and their use."""
 
     async def action(session: CliSession) -> tuple[Record, str]:
-        (found,) = await _with_use(session, [await _find(session, subject)])
-        return found, await _kind(session, found)
+        (record,) = await _with_use(session, [await _find(session, subject)])
+        return record, await _kind(session, record)
 
-    found, kind = with_session(action)
-    yield _picked(found)
-    _print([found], [kind])
-    if found["money"] is not None or found["budget"] is not None:
+    record, kind = with_session(action)
+    yield _picked(record)
+    _print([record], [kind])
+    if record["money"] is not None or record["budget"] is not None:
         click.echo()
-        at_end = "what runs is stopped" if found["stop"] else "what runs goes on"
-        display.fields((("warned at", f"{found['warn_share']:.0%}"), ("at the end", at_end)))
+        at_end = "what runs is stopped" if record["stop"] else "what runs goes on"
+        display.fields((("warned at", f"{record['warn_share']:.0%}"), ("at the end", at_end)))
 
 
 @quota.command()
@@ -152,22 +152,22 @@ async def _kind(session: CliSession, quota: Record) -> str:
     return (await subject_kinds(session.api, [quota]))[0]
 
 
-def _print(found: Sequence[Record], kinds: Sequence[str]) -> None:
+def _print(quotas: Sequence[Record], kinds: Sequence[str]) -> None:
     rows = [
-        (one["name"], kind, line.label, line.used, line.most, f"{line.bar} {line.share:.0%}")
-        for one, kind in zip(found, kinds, strict=True)
-        for line in descriptions.use_lines(one, one["use"])
+        (record["name"], kind, line.label, line.used, line.most, f"{line.bar} {line.share:.0%}")
+        for record, kind in zip(quotas, kinds, strict=True)
+        for line in descriptions.use_lines(record, record["use"])
     ]  # fmt: skip
     display.table(_HEADINGS, rows, optional=("KIND",))
 
 
-async def _with_use(session: CliSession, found: list[Record]) -> list[Record]:
+async def _with_use(session: CliSession, quotas: list[Record]) -> list[Record]:
     uses: dict[str, Any] = {}
-    for start in range(0, len(found), _BATCH):
-        uuids = [one["uuid"] for one in found[start : start + _BATCH]]
+    for start in range(0, len(quotas), _BATCH):
+        uuids = [record["uuid"] for record in quotas[start : start + _BATCH]]
         answer: Any = await session.api.action(_QUOTAS, None, "uses", method="GET", uuids=uuids)
-        uses |= {one["uuid"]: one["use"] for one in answer["items"]}
-    return [{**one, "use": uses.get(one["uuid"], {})} for one in found]
+        uses |= {row["uuid"]: row["use"] for row in answer["items"]}
+    return [{**record, "use": uses.get(record["uuid"], {})} for record in quotas]
 
 
 async def _find(session: CliSession, subject: str) -> Record:
@@ -181,9 +181,9 @@ async def _find(session: CliSession, subject: str) -> Record:
     return found[0]
 
 
-async def _find_subject(session: CliSession, text: str) -> str:
+async def _find_subject(session: CliSession, subject: str) -> str:
     """The uuid of a user, a project, a role or a request. Raises NotFound, Invalid."""
-    kind, colon, name = text.partition(":")
+    kind, colon, name = subject.partition(":")
     if colon and kind == "user":
         return str((await find_user(session, name))["uuid"])
     if colon and kind == "project":
@@ -192,13 +192,15 @@ async def _find_subject(session: CliSession, text: str) -> str:
         return str((await find_request(session, name))["uuid"])
     if colon and kind == "role":
         return _only(name, await _groups(session, name, ["role"]))
-    if is_uuid(text):
-        if infix_of(text) not in (Infix.USER, Infix.GROUP, Infix.REQUEST):
-            raise Invalid(f"{text}: is not the uuid of a user, a project, a role or a request")
-        return text
-    field = "email" if "@" in text else "username"
-    users = await session.api.list("users", filters=[[field, "=", text]], select=["uuid"], limit=2)
-    return _only(text, [*users, *await _groups(session, text, ["project", "role"])])
+    if is_uuid(subject):
+        if infix_of(subject) not in (Infix.USER, Infix.GROUP, Infix.REQUEST):
+            raise Invalid(f"{subject}: is not the uuid of a user, a project, a role or a request")
+        return subject
+    field = "email" if "@" in subject else "username"
+    users = await session.api.list(
+        "users", filters=[[field, "=", subject]], select=["uuid"], limit=2
+    )
+    return _only(subject, [*users, *await _groups(session, subject, ["project", "role"])])
 
 
 async def _groups(session: CliSession, name: str, classes: list[str]) -> list[Record]:
@@ -206,18 +208,18 @@ async def _groups(session: CliSession, name: str, classes: list[str]) -> list[Re
     return await session.api.list("groups", filters=filters, select=["uuid"], limit=3)
 
 
-def _only(text: str, found: Sequence[Record]) -> str:
-    if not found:
+def _only(subject: str, matches: Sequence[Record]) -> str:
+    if not matches:
         raise NotFound(
-            f"{text}: no user, project or role is called so; request:NAME names a request"
+            f"{subject}: no user, project or role is called so; request:NAME names a request"
         )
-    if len(found) > 1:
+    if len(matches) > 1:
         raise Invalid(
-            f"{text}: several users, projects or roles are called so; write user:{text}, "
-            f"project:{text} or role:{text}, or a uuid: "
-            + ", ".join(str(one["uuid"]) for one in found)
+            f"{subject}: several users, projects or roles are called so; write user:{subject}, "
+            f"project:{subject} or role:{subject}, or a uuid: "
+            + ", ".join(str(match["uuid"]) for match in matches)
         )
-    return str(found[0]["uuid"])
+    return str(matches[0]["uuid"])
 
 
 def _picked(record: Record) -> Record:

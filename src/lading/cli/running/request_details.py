@@ -49,15 +49,15 @@ _ATTEMPT = (
 )
 
 
-async def show(session: CliSession, text: str) -> None:
-    """Print the request that a text names. Raises NotFound, Invalid and the errors of the API."""
-    request = await find_request(session, text)
-    held, tried = request["container_uuid"], await _tried(session, request)
-    container = await session.api.get("containers", held) if held else None
+async def show(session: CliSession, name: str) -> None:
+    """Print the request of this name. Raises NotFound, Invalid and the errors of the API."""
+    request = await find_request(session, name)
+    container_uuid, tried = request["container_uuid"], await _tried(session, request)
+    container = await session.api.get("containers", container_uuid) if container_uuid else None
     failure = await find_failure(session.api, RequestOutcome(request, container))
     evidence: Record = {}
     if container is not None and container["state"] == "Complete":
-        evidence = await session.api.action("containers", held, "evidence", method="GET")
+        evidence = await session.api.action("containers", container_uuid, "evidence", method="GET")
     if display.is_json_command():
         more = {"container": container, "evidence": evidence or None, "attempts": tried}
         display.emit_json({**request, **more, **failure_document(failure)})
@@ -65,17 +65,17 @@ async def show(session: CliSession, text: str) -> None:
     unseen = waits_unseen(request, container)
     wait = (await find_waits(session.api, [request["uuid"]])).get(request["uuid"]) if unseen else {}
     owners = [request["committed_by_uuid"], request["owner_uuid"]]
-    names = await names_of(session.api, [one for one in owners if one])
-    if said := failure_fields(failure):
-        click.echo(f"{said}\n")
-    told = [(f"  {name}", one) for name, one in evidence_fields(evidence)]
+    names = await names_of(session.api, [uuid for uuid in owners if uuid])
+    if lines := failure_fields(failure):
+        click.echo(f"{lines}\n")
+    evidence_pairs = [(f"  {name}", proof) for name, proof in evidence_fields(evidence)]
     before = [
-        (f"attempt {number}", f"{one['uuid']}: {end}")
-        for number, (one, end) in enumerate(zip(tried, attempt_texts(tried), strict=True), 1)
+        (f"attempt {number}", f"{attempt['uuid']}: {end}")
+        for number, (attempt, end) in enumerate(zip(tried, attempt_texts(tried), strict=True), 1)
     ]
     now = datetime.now(UTC)
     fields = describe(request, container, now, wait=wait, names=names)
-    display.fields([*fields, *told, *before])
+    display.fields([*fields, *evidence_pairs, *before])
 
 
 def failure_document(failure: FailureReport | None) -> dict[str, Any]:
@@ -86,20 +86,20 @@ def failure_document(failure: FailureReport | None) -> dict[str, Any]:
     return {"failed_step": step, "last_lines": failure.lines}
 
 
-async def _tried(session: CliSession, found: Record) -> list[Record]:
+async def _tried(session: CliSession, request: Record) -> list[Record]:
     """The containers that were tried before, oldest first, but for deleted ones."""
-    uuids = found.get("attempted_container_uuids") or []
+    uuids = request.get("attempted_container_uuids") or []
     if not uuids:
         return []
     rows = await session.api.list(
         "containers", filters=[["uuid", "in", uuids]], limit=len(uuids), select=_ATTEMPT
     )
-    known = {one["uuid"]: one for one in rows}
-    return [known[uuid] for uuid in uuids if uuid in known]
+    containers = {row["uuid"]: row for row in rows}
+    return [containers[uuid] for uuid in uuids if uuid in containers]
 
 
 def describe(
-    found: Record,
+    request: Record,
     container: Record | None,
     now: datetime,
     *,
@@ -109,41 +109,47 @@ def describe(
     """Names and values of the relevant fields of a request; `wait` is that of `find_waits`, `names`
     are those of its user and project by uuid.
     """
-    constraints, parameters = found["runtime_constraints"], found.get("scheduling_parameters") or {}
+    constraints, parameters = (
+        request["runtime_constraints"],
+        request.get("scheduling_parameters") or {},
+    )
     pairs = [
-        ("request", found["uuid"]),
-        ("name", found["name"] or ""),
-        ("state", shown_state(RequestOutcome(found, container), wait)),
-        ("created", f"{found['created_at']} ({display.age(found['created_at'], now)} ago)"),
-        ("ended", _ended(found, container, now)),
-        ("user", _named(found.get("committed_by_uuid"), names)),
-        ("project", _project(found, names)),
-        ("priority", str(found["priority"])),
-        ("command", whole_command(found)),
-        ("image", found["container_image"]),
+        ("request", request["uuid"]),
+        ("name", request["name"] or ""),
+        ("state", shown_state(RequestOutcome(request, container), wait)),
+        ("created", f"{request['created_at']} ({display.age(request['created_at'], now)} ago)"),
+        ("ended", _ended(request, container, now)),
+        ("user", _named(request.get("committed_by_uuid"), names)),
+        ("project", _project(request, names)),
+        ("priority", str(request["priority"])),
+        ("command", whole_command(request)),
+        ("image", request["container_image"]),
         (
             "needs",
             f"{_amount(constraints.get('vcpus'), str)} vcpus, "
             f"{_amount(constraints.get('ram'), display.size)}{_gpus(constraints)}",
         ),
-        *((f"mount {target}", _mount(one)) for target, one in sorted(found["mounts"].items())),
-        ("after", ", ".join(found.get("depends_on") or ())),
-        ("starts after", found.get("start_after") or ""),
+        *(
+            (f"mount {target}", _mount(mount))
+            for target, mount in sorted(request["mounts"].items())
+        ),
+        ("after", ", ".join(request.get("depends_on") or ())),
+        ("starts after", request.get("start_after") or ""),
         ("deadline", told_time(deadline) if (deadline := spot.deadline(parameters)) else ""),
-        ("tried again after", found.get("retry_after") or ""),
-        ("expires", found.get("expires_at") or ""),
-        ("output", found["output_uuid"] or ""),
-        ("log", found["log_uuid"] or ""),
+        ("tried again after", request.get("retry_after") or ""),
+        ("expires", request.get("expires_at") or ""),
+        ("output", request["output_uuid"] or ""),
+        ("log", request["log_uuid"] or ""),
     ]
-    return pairs if container is None else pairs + _describe_container(found, container)
+    return pairs if container is None else pairs + _describe_container(request, container)
 
 
-def _ended(found: Record, container: Record | None, now: datetime) -> str:
+def _ended(request: Record, container: Record | None, now: datetime) -> str:
     """The time of the end; of a request that has the result of an earlier container, its own."""
-    if found["state"] != "Final":
+    if request["state"] != "Final":
         return ""
     finished = str((container or {}).get("finished_at") or "")
-    at = max(finished, found["created_at"]) if finished else str(found["modified_at"])
+    at = max(finished, request["created_at"]) if finished else str(request["modified_at"])
     return f"{at} ({display.age(at, now)} ago)"
 
 
@@ -154,22 +160,22 @@ def _named(uuid: str | None, names: Mapping[str, str]) -> str:
     return f"{names[uuid]} ({uuid})" if uuid in names else uuid
 
 
-def _project(found: Record, names: Mapping[str, str]) -> str:
+def _project(request: Record, names: Mapping[str, str]) -> str:
     """The project; a request outside any is in the home of a user."""
-    owner = str(found["owner_uuid"])
+    owner = str(request["owner_uuid"])
     return f"{'home of ' if is_uuid(owner, Infix.USER) else ''}{_named(owner, names)}"
 
 
-def _describe_container(found: Record, container: Record) -> list[tuple[str, str]]:
+def _describe_container(request: Record, container: Record) -> list[tuple[str, str]]:
     status = container["runtime_status"] or {}
     return [
         ("container", container["uuid"]),
         ("  state", shown_container(container)),
-        ("  reused", "yes" if is_reused(found, container) else "no"),
-        ("  given", _given(found["runtime_constraints"], container)),
+        ("  reused", "yes" if is_reused(request, container) else "no"),
+        ("  given", _given(request["runtime_constraints"], container)),
         ("  started", container["started_at"] or ""),
         ("  took", _took(container)),
-        *((f"  {name}", text) for name, text in usage.describe(container)),
+        *((f"  {name}", amount) for name, amount in usage.describe(container)),
         ("  exit code", "" if container["exit_code"] is None else str(container["exit_code"])),
         ("  output", container["output"] or ""),
         *((f"  {key}", str(value)) for key, value in status.items()),
@@ -205,8 +211,8 @@ def _took(container: Record) -> str:
     )
 
 
-def _mount(one: Mapping[str, Any]) -> str:
-    if one["kind"] != "collection":
-        return str(one["kind"])
-    path = f"/{one['path']}" if one.get("path") else ""
-    return f"{one.get('portable_data_hash') or one.get('uuid')}{path}"
+def _mount(mount: Mapping[str, Any]) -> str:
+    if mount["kind"] != "collection":
+        return str(mount["kind"])
+    path = f"/{mount['path']}" if mount.get("path") else ""
+    return f"{mount.get('portable_data_hash') or mount.get('uuid')}{path}"

@@ -89,56 +89,58 @@ def list_(limit: int, sort: str, **selected: Any) -> display.Output:
     request waits for stands behind its state, and in a sentence below: a quota, its turn, another
     request, a time. Requests that are expected to miss their deadline are named below, too.
     """
-    wanted = RequestSelection(**selected)
+    criteria = RequestSelection(**selected)
 
     async def action(session: CliSession) -> tuple[selection.Found, dict[str, Record]]:
-        listed = await selection.find(session, wanted, _SELECT, most=limit, sort=sort)
+        listed = await selection.find(session, criteria, _SELECT, most=limit, sort=sort)
         unseen = [
-            one.request["uuid"]
-            for one in listed.requests
-            if waits_unseen(one.request, one.container)
+            outcome.request["uuid"]
+            for outcome in listed.requests
+            if waits_unseen(outcome.request, outcome.container)
         ]
         return listed, await find_waits(session.api, unseen) if unseen else {}
 
     listed, waits = with_session(action)
-    found, total = listed.requests, listed.total
+    outcomes, total = listed.requests, listed.total
     yield [
         {
-            **one.request,
-            "container": one.container,
-            "waits": waits.get(one.request["uuid"]),
+            **outcome.request,
+            "container": outcome.container,
+            "waits": waits.get(outcome.request["uuid"]),
         }
-        for one in found
+        for outcome in outcomes
     ]
     now = datetime.now(UTC)
     display.table(
         ("REQUEST", "AGE", "STATE", "TOOK", "MEMORY", "CPU", "REUSED", "NAME OR COMMAND"),
-        (_row(one, now, waits.get(one.request["uuid"])) for one in found),
+        (_row(outcome, now, waits.get(outcome.request["uuid"])) for outcome in outcomes),
         optional=("REUSED", "CPU", "MEMORY", "AGE", "TOOK"),
     )
-    for one in found:
-        if late := late_text(one, now):
-            display.note(f"{one.request['uuid']}: {late}")
-    for sentence, count in Counter(one["sentence"] for one in waits.values()).most_common(_TOLD):
+    for outcome in outcomes:
+        if late := late_text(outcome, now):
+            display.note(f"{outcome.request['uuid']}: {late}")
+    for sentence, count in Counter(wait["sentence"] for wait in waits.values()).most_common(_TOLD):
         display.note(f"{count} of these: {sentence}" if len(waits) > 1 else sentence)
     if total is None:
-        display.note(f"the newest {len(found)}; there are more: --limit")
-    elif total > len(found):
-        display.note(f"{len(found)} of {total}; --limit, --name, --failed and --since show others")
+        display.note(f"the newest {len(outcomes)}; there are more: --limit")
+    elif total > len(outcomes):
+        display.note(
+            f"{len(outcomes)} of {total}; --limit, --name, --failed and --since show others"
+        )
 
 
-def _row(one: RequestOutcome, now: datetime, wait: Record | None) -> tuple[str, ...]:
+def _row(outcome: RequestOutcome, now: datetime, wait: Record | None) -> tuple[str, ...]:
     """A line of the list."""
-    seconds = seconds_of(one, now)
+    seconds = seconds_of(outcome, now)
     return (
-        one.request["uuid"],
-        display.age(one.request["created_at"], now),
-        shown_state(one, wait),
+        outcome.request["uuid"],
+        display.age(outcome.request["created_at"], now),
+        shown_state(outcome, wait),
         "" if seconds is None else display.duration(seconds),
-        usage.shown_memory(one.container) if one.container else "",
-        usage.shown_cpu(one.container) if one.container else "",
-        "yes" if one.container and is_reused(one.request, one.container) else "",
-        display.shorten(one.request["name"] or shown_command(one.request), MAX_SHOWN),
+        usage.shown_memory(outcome.container) if outcome.container else "",
+        usage.shown_cpu(outcome.container) if outcome.container else "",
+        "yes" if outcome.container and is_reused(outcome.request, outcome.container) else "",
+        display.shorten(outcome.request["name"] or shown_command(outcome.request), MAX_SHOWN),
     )
 
 
@@ -186,27 +188,27 @@ def change(
         raise click.UsageError("nothing to change; give for example --priority 900")
 
     async def action(session: CliSession) -> list[Record]:
-        found = [await find_request(session, uuid) for uuid in uuids]
+        requests = [await find_request(session, uuid) for uuid in uuids]
         return [
             await session.api.update(
                 "container_requests",
-                one["uuid"],
+                request["uuid"],
                 {
                     **asked,
                     **(
-                        {"properties": {**one["properties"], **dict(properties)}}
+                        {"properties": {**request["properties"], **dict(properties)}}
                         if properties
                         else {}
                     ),
                 },
             )
-            for one in found
+            for request in requests
         ]
 
     done = with_session(action)
     yield done
-    for one in done:
-        display.note(f"{one['uuid']}: changed")
+    for request in done:
+        display.note(f"{request['uuid']}: changed")
 
 
 for _action in (bulk_actions.cancel, bulk_actions.rerun, bulk_actions.delete):
@@ -262,9 +264,9 @@ async def _show_logs(session: CliSession, uuid: str, name: str | None, *, is_raw
     """Show the log file `name`, or both streams; `is_raw`: with timestamps, in their order."""
     from lading.cli.running import log_lines
 
-    found = await find_request(session, uuid)
+    request = await find_request(session, uuid)
     files = _log_files(
-        session, found, [name] if name else ["stdout.txt", "stderr.txt"], is_raw=is_raw
+        session, request, [name] if name else ["stdout.txt", "stderr.txt"], is_raw=is_raw
     )
     if display.is_json_command():
         await log_lines.write_json(files, sys.stdout.buffer)
@@ -273,18 +275,18 @@ async def _show_logs(session: CliSession, uuid: str, name: str | None, *, is_raw
             async for piece in pieces:
                 display.write_all(sys.stdout.buffer, piece)
     else:
-        for one, file in files.items():
-            stream = sys.stderr if one == "stderr.txt" and name is None else sys.stdout
+        for log_name, file in files.items():
+            stream = sys.stderr if log_name == "stderr.txt" and name is None else sys.stdout
             await log_lines.copy_log(file, stream.buffer)
     if name and getattr(files[name], "is_missing", True):
-        raise NotFound(f"{name}: no such file in the log{await _files_of(session, found)}")
+        raise NotFound(f"{name}: no such file in the log{await _files_of(session, request)}")
 
 
-async def _files_of(session: CliSession, found: Record) -> str:
+async def _files_of(session: CliSession, request: Record) -> str:
     """List of the files of the log, for a message; "" while there is no log collection."""
-    if not found["log_uuid"]:
+    if not request["log_uuid"]:
         return ""
-    log = await session.api.get("collections", found["log_uuid"])
+    log = await session.api.get("collections", request["log_uuid"])
     # Imported here: most calls read no tree.
     from lading.core.data import filetree
 
@@ -311,21 +313,21 @@ def why(uuid: str, verbose: bool) -> display.Output:
     async def action(
         session: CliSession,
     ) -> tuple[Mapping[str, Any], str, FailureReport | None]:
-        found = await find_request(session, uuid)
+        request = await find_request(session, uuid)
         answer: Mapping[str, Any] = await session.api.action(
-            "container_requests", found["uuid"], "why", method="GET"
+            "container_requests", request["uuid"], "why", method="GET"
         )
-        causes = await climb(session, found, answer)
-        outcome = RequestOutcome(found, answer["container"])
+        causes = await climb(session, request, answer)
+        outcome = RequestOutcome(request, answer["container"])
         failure = await find_failure(session.api, outcome)
         if not display.is_json_command():
-            tell_page(session, found["uuid"])
+            tell_page(session, request["uuid"])
         return answer, cause_text(causes) if causes else "", failure
 
     answer, cause, failure = with_session(action)
     yield {**answer, "first_cause": cause or None, **failure_document(failure)}
-    if said := failure_fields(failure):
-        click.echo(f"{said}\n")
+    if lines := failure_fields(failure):
+        click.echo(f"{lines}\n")
     explanation.show_why(answer, is_verbose=verbose)
     if cause:
         click.echo()
@@ -348,16 +350,17 @@ def _show_decisions(uuid: str) -> display.Output:
 
 
 def _log_files(
-    session: CliSession, found: Record, names: list[str], *, is_raw: bool
+    session: CliSession, request: Record, names: list[str], *, is_raw: bool
 ) -> dict[str, Readable]:
     """The log files of the container of a request by name; empty without a container."""
     from lading.cli.running.following import LogFile
 
-    container = found["container_uuid"]
+    container = request["container_uuid"]
     if not container:
         return dict.fromkeys(names, _Empty())
     return {
-        name: LogFile(session.api, found["uuid"], container, name, is_raw=is_raw) for name in names
+        name: LogFile(session.api, request["uuid"], container, name, is_raw=is_raw)
+        for name in names
     }
 
 

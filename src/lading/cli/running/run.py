@@ -369,13 +369,13 @@ def run(
     )
     from lading.cli.running.standard_input import has_data, standard_input
 
-    with ExitStack() as held:
+    with ExitStack() as exit_stack:
         if stdin:
             spec = structs.replace(
-                spec, inputs=(*spec.inputs, held.enter_context(standard_input()))
+                spec, inputs=(*spec.inputs, exit_stack.enter_context(standard_input()))
             )
         elif not (
-            takes_standard_input(secrets) or any(one.target == STDIN for one in inputs)
+            takes_standard_input(secrets) or any(source.target == STDIN for source in inputs)
         ) and has_data(sys.stdin):
             display.warn("standard input is not given to the command; --stdin gives it")
         if preview:
@@ -438,7 +438,7 @@ async def _body(session: CliSession, spec: RequestSpec) -> dict[str, Any]:
         await pull_missing(session, spec.image)
     image = spec.image or await default_image(session)
     mounts = await store_inputs(session, spec.inputs, links=spec.links)
-    after = [str((await find_request(session, text))["uuid"]) for text in spec.after]
+    after = [str((await find_request(session, name))["uuid"]) for name in spec.after]
     return request_body(spec, image=image, mounts=mounts, after=after)
 
 

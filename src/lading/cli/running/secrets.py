@@ -37,22 +37,22 @@ class SecretOption(msgspec.Struct, frozen=True):
         return f"SecretOption({self.name!r})"
 
 
-def parse_secret(text: str) -> SecretOption:
-    """The option in a text. Raises Invalid."""
-    return SecretOption(*secrets.parse_option(text))
+def parse_secret(option: str) -> SecretOption:
+    """Parse NAME[=VALUE|@FILE]. Raises Invalid."""
+    return SecretOption(*secrets.parse_option(option))
 
 
-def read_secrets(given: Sequence[SecretOption], *, needed: Iterable[str] = ()) -> dict[str, str]:
+def read_secrets(options: Sequence[SecretOption], *, needed: Iterable[str] = ()) -> dict[str, str]:
     """The contents of secrets by their names. Of `needed` ones those that were not given are asked
     for where there is a terminal, else left out. Raises Invalid.
     """
     contents: dict[str, str] = {}
     exposed = []
-    for one in given:
-        if one.name in contents:
-            raise click.UsageError(f"--secret {one.name}: given twice")
-        contents[one.name] = _read(one)
-        exposed += [one.name] if one.value is not None else []
+    for option in options:
+        if option.name in contents:
+            raise click.UsageError(f"--secret {option.name}: given twice")
+        contents[option.name] = _read(option)
+        exposed += [option.name] if option.value is not None else []
     if exposed:
         name = exposed[0]
         display.note(
@@ -65,17 +65,19 @@ def read_secrets(given: Sequence[SecretOption], *, needed: Iterable[str] = ()) -
     return contents
 
 
-def read_needed(given: Sequence[SecretOption], requests: Iterable[Record]) -> dict[str, str]:
+def read_needed(options: Sequence[SecretOption], requests: Iterable[Record]) -> dict[str, str]:
     """The contents of the secrets that requests need, by their names, given or asked for. Raises
     UsageError for one that none of them needs, Invalid.
     """
     needed = dict.fromkeys(
-        name for one in requests for name in secrets.needed_names(one.get("secrets_needed") or ())
+        name
+        for request in requests
+        for name in secrets.needed_names(request.get("secrets_needed") or ())
     )
-    unneeded = next((one.name for one in given if one.name not in needed), None)
+    unneeded = next((option.name for option in options if option.name not in needed), None)
     if unneeded is not None:
         raise click.UsageError(f"--secret {unneeded}: no request that is run again needs it")
-    return read_secrets(given, needed=needed)
+    return read_secrets(options, needed=needed)
 
 
 def secrets_again(request: Record, contents: Mapping[str, str]) -> JsonObject:
@@ -94,9 +96,9 @@ def is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def takes_standard_input(given: Iterable[SecretOption]) -> bool:
+def takes_standard_input(options: Iterable[SecretOption]) -> bool:
     """Whether one of the secrets is read from standard input."""
-    return any(one.path == _PIPE for one in given)
+    return any(option.path == _PIPE for option in options)
 
 
 def advise(names: Iterable[str]) -> None:
@@ -111,25 +113,25 @@ def advise(names: Iterable[str]) -> None:
         )
 
 
-def _read(one: SecretOption) -> str:
-    if one.value is not None:
-        return one.value
-    if one.path is None:
+def _read(option: SecretOption) -> str:
+    if option.value is not None:
+        return option.value
+    if option.path is None:
         if not is_terminal():
             raise Invalid(
-                f"--secret {one.name}: there is no terminal to ask for it; "
-                f"give {one.name}=@FILE, or {one.name}=@- for standard input"
+                f"--secret {option.name}: there is no terminal to ask for it; "
+                f"give {option.name}=@FILE, or {option.name}=@- for standard input"
             )
-        return _ask(one.name)
-    if one.path == _PIPE:
+        return _ask(option.name)
+    if option.path == _PIPE:
         data = sys.stdin.buffer.read(secrets.LARGEST + 1)
     else:
         try:
-            with Path(one.path).open("rb") as file:
+            with Path(option.path).open("rb") as file:
                 data = file.read(secrets.LARGEST + 1)
         except OSError as error:
-            raise Invalid(f"--secret {one.name}: {one.path}: {error.strerror}") from error
-    return secrets.read_content(one.name, data)
+            raise Invalid(f"--secret {option.name}: {option.path}: {error.strerror}") from error
+    return secrets.read_content(option.name, data)
 
 
 def _ask(name: str) -> str:

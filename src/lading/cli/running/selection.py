@@ -112,14 +112,14 @@ def state_option(command: _Command) -> _Command:
 
 
 async def select(
-    session: CliSession, wanted: RequestSelection, fields: tuple[str, ...], *, size: int = _PAGE
+    session: CliSession, criteria: RequestSelection, fields: tuple[str, ...], *, size: int = _PAGE
 ) -> AsyncGenerator[RequestOutcome]:
-    """The requests that are meant, the newest first, with their containers; `size` are looked at
-    with each call. Raises the errors of the API.
+    """The requests that match, the newest first, with their containers; each call lists `size`
+    requests. Raises the errors of the API.
     """
-    filters = await conditions(session, wanted, datetime.now(UTC))
+    filters = await conditions(session, criteria, datetime.now(UTC))
     before: list[Any] = []
-    seen: set[str] = set()
+    listed: set[str] = set()
     while True:
         rows = await session.api.list(
             "container_requests",
@@ -128,24 +128,24 @@ async def select(
             select=sorted({*fields, *_NEEDED}),
             limit=size,
         )
-        fresh = [row for row in rows if row["uuid"] not in seen]
-        held = await containers(session, fresh)
+        fresh = [row for row in rows if row["uuid"] not in listed]
+        containers_by_uuid = await containers(session, fresh)
         for row in fresh:
-            one = RequestOutcome(row, held.get(row["container_uuid"] or ""))
-            if is_meant(one, wanted):
-                yield one
+            outcome = RequestOutcome(row, containers_by_uuid.get(row["container_uuid"] or ""))
+            if is_meant(outcome, criteria):
+                yield outcome
         if len(rows) < size or not fresh:
             return
-        seen |= {row["uuid"] for row in fresh}
+        listed |= {row["uuid"] for row in fresh}
         # Not "<": several may have been created at the same moment.
         before = [["created_at", "<=", rows[-1]["created_at"]]]
 
 
-async def count(session: CliSession, wanted: RequestSelection) -> int:
+async def count(session: CliSession, criteria: RequestSelection) -> int:
     """The number of requests that the server has; pattern of the name and `failed` do not
     count.
     """
-    filters = await conditions(session, wanted, datetime.now(UTC))
+    filters = await conditions(session, criteria, datetime.now(UTC))
     answer: Record = await session.api.request(
         "GET", "container_requests", params={"filters": filters, "limit": 0, "count": "exact"}
     )
@@ -161,89 +161,89 @@ class Found(msgspec.Struct, frozen=True):
 
 async def find(
     session: CliSession,
-    wanted: RequestSelection,
+    criteria: RequestSelection,
     fields: tuple[str, ...] = (),
     *,
     most: int = 0,
     sort: str = "created",
 ) -> Found:
-    """The first requests that are meant in the order `sort`, at most `most` (0: all)."""
-    found: list[RequestOutcome] = []
+    """The first requests that match in the order `sort`, at most `most` (0: all)."""
+    outcomes: list[RequestOutcome] = []
     # Another order is known only when all are.
     is_cut = bool(most) and sort == "created"
-    size = min(most + 1, _PAGE) if is_cut and wanted.is_counted else _PAGE
-    async with aclosing(select(session, wanted, fields, size=size)) as every:
-        async for one in every:
-            found.append(one)
+    size = min(most + 1, _PAGE) if is_cut and criteria.is_counted else _PAGE
+    async with aclosing(select(session, criteria, fields, size=size)) as every:
+        async for outcome in every:
+            outcomes.append(outcome)
             # One more shows whether there are others.
-            if is_cut and len(found) > most:
-                total = await count(session, wanted) if wanted.is_counted else None
-                return Found(found[:most], total)
+            if is_cut and len(outcomes) > most:
+                total = await count(session, criteria) if criteria.is_counted else None
+                return Found(outcomes[:most], total)
     now = datetime.now(UTC)
     if sort != "created":
-        found.sort(key=lambda one: _sort_key(one, sort, now))
-    return Found(found[:most] if most else found, len(found))
+        outcomes.sort(key=lambda outcome: _sort_key(outcome, sort, now))
+    return Found(outcomes[:most] if most else outcomes, len(outcomes))
 
 
-def _sort_key(one: RequestOutcome, sort: str, now: datetime) -> Any:
+def _sort_key(outcome: RequestOutcome, sort: str, now: datetime) -> Any:
     """Names and states from A to Z, amounts from the largest."""
     name = [
-        (1, int(part), "") if part.isdecimal() else (0, 0, part)
-        for part in re.split(r"(\d+)", one.request["name"] or "")
+        (1, int(piece), "") if piece.isdecimal() else (0, 0, piece)
+        for piece in re.split(r"(\d+)", outcome.request["name"] or "")
     ]
     if sort == "name":
         # sort.10 comes after sort.9; requests without a name come last.
-        return not one.request["name"], name
+        return not outcome.request["name"], name
     if sort == "state":
-        return shown_state(one), name
+        return shown_state(outcome), name
     # Imported here: most lists are in the order of time.
     from lading.cli.running import usage
 
     amounts: dict[str, Callable[[], float | None]] = {
-        "priority": lambda: one.request["priority"],
-        "took": lambda: seconds_of(one, now),
-        "memory": lambda: usage.memory_of(one.container or {}),
-        "cpu": lambda: usage.cpu_of(one.container or {}),
+        "priority": lambda: outcome.request["priority"],
+        "took": lambda: seconds_of(outcome, now),
+        "memory": lambda: usage.memory_of(outcome.container or {}),
+        "cpu": lambda: usage.cpu_of(outcome.container or {}),
     }
     amount = amounts[sort]()
     return amount is None, -(amount or 0)
 
 
-async def conditions(session: CliSession, wanted: RequestSelection, now: datetime) -> list[Any]:
-    """The filters of a list call that admit the requests that are meant, and perhaps more."""
+async def conditions(session: CliSession, criteria: RequestSelection, now: datetime) -> list[Any]:
+    """The filters of a list call that admit the requests that match, and perhaps more."""
     filters: list[Any] = []
-    if wanted.names:
+    if criteria.names:
         # Only narrows the list: the patterns are applied to the answer.
-        plain = [re.split(r"[*?[%_\\]", one, maxsplit=1)[0] for one in wanted.names]
+        plain = [re.split(r"[*?[%_\\]", pattern, maxsplit=1)[0] for pattern in criteria.names]
         filters.append(["name", "like", common_beginning(plain) + "%"])
-    if wanted.project is not None:
-        filters.append(["owner_uuid", "=", await find_project(session, wanted.project)])
-    if wanted.user is not None:
+    if criteria.project is not None:
+        filters.append(["owner_uuid", "=", await find_project(session, criteria.project)])
+    if criteria.user is not None:
         # Imported here, as `usage` above: most selections are not by user.
         from lading.cli.accounts.users import find_user
 
-        user = await find_user(session, wanted.user)
+        user = await find_user(session, criteria.user)
         filters.append(["committed_by_uuid", "=", user["uuid"]])
-    for name, value in wanted.properties:
+    for name, value in criteria.properties:
         filters.append([f"properties.<{name}>", "=", value])
-    if wanted.state is not None:
-        filters += CONDITIONS[wanted.state]
-    elif wanted.failed:
+    if criteria.state is not None:
+        filters += CONDITIONS[criteria.state]
+    elif criteria.failed:
         filters.append(["state", "=", "Final"])
-    if wanted.since:
-        since = format_time(now - timedelta(seconds=wanted.since))
+    if criteria.since:
+        since = format_time(now - timedelta(seconds=criteria.since))
         filters.append(["created_at", ">=", since])
     return filters
 
 
-def is_meant(one: RequestOutcome, wanted: RequestSelection) -> bool:
-    """Whether a request that the server admitted is meant."""
-    name = one.request["name"] or ""
-    if wanted.names and not any(fnmatch.fnmatchcase(name, one) for one in wanted.names):
+def is_meant(outcome: RequestOutcome, criteria: RequestSelection) -> bool:
+    """Whether a request that the server admitted matches."""
+    name = outcome.request["name"] or ""
+    if criteria.names and not any(fnmatch.fnmatchcase(name, pattern) for pattern in criteria.names):
         return False
-    if wanted.state in VAGUE and status_of(one) != wanted.state:
+    if criteria.state in VAGUE and status_of(outcome) != criteria.state:
         return False
-    return not wanted.failed or one.exit_code != 0
+    return not criteria.failed or outcome.exit_code != 0
 
 
 async def containers(
@@ -260,10 +260,15 @@ async def containers(
 
 
 def common_beginning(texts: Sequence[str]) -> str:
-    """The longest text with which all of them begin."""
+    """The longest common beginning of all texts."""
     # All others lie between these two in the order of texts.
     first, last = min(texts), max(texts)
     length = next(
-        (place for place, one in enumerate(first) if not last.startswith(one, place)), len(first)
+        (
+            position
+            for position, character in enumerate(first)
+            if not last.startswith(character, position)
+        ),
+        len(first),
     )
     return first[:length]

@@ -145,8 +145,8 @@ def ssh_arguments(
         "PreferredAuthentications=none,password",
         "PubkeyAuthentication=no",
     )
-    arguments = [part for one in (*fixed, *options) for part in ("-o", one)]
-    arguments += [part for one in forwards for part in ("-L", one)]
+    arguments = [word for option in (*fixed, *options) for word in ("-o", option)]
+    arguments += [word for forward in forwards for word in ("-L", forward)]
     # Without it ssh would go on although a port cannot be used.
     if forwards:
         arguments += ["-o", "ExitOnForwardFailure=yes"]
@@ -187,7 +187,7 @@ def ssh_environment(server: Server) -> dict[str, str]:
 
 async def _probe(session: CliSession, name: str, form: dict[str, str], *, wait: bool) -> str:
     """The uuid to connect to, after the server has confirmed that a session is possible."""
-    said = False
+    was_announced = False
     while True:
         try:
             uuid = name if _is_container(name) else str((await find_request(session, name))["uuid"])
@@ -195,9 +195,9 @@ async def _probe(session: CliSession, name: str, form: dict[str, str], *, wait: 
         except Unavailable as error:
             if not wait:
                 raise
-            if not said:
+            if not was_announced:
                 display.note(f"waiting: {error.message}")
-            said = True
+            was_announced = True
             await asyncio.sleep(_WAIT)
         else:
             return uuid

@@ -135,7 +135,7 @@ def _inputs(
 def output_patterns(written: Sequence[str], output_path: str) -> tuple[str, ...]:
     """The patterns of --output-glob. Raises Invalid for one that can match nothing."""
     try:
-        return tuple(relative_pattern(one, output_path) for one in written)
+        return tuple(relative_pattern(pattern, output_path) for pattern in written)
     except Invalid as error:
         raise Invalid(f"--output-glob {error.message}") from None
 
@@ -256,20 +256,22 @@ async def store_inputs(
     """
     mounts: dict[str, dict[str, object]] = {}
     outputs = await _outputs(session, inputs)
-    for one in inputs:
-        if one.target in mounts:
-            raise Invalid(f"--input {one.target}: given twice")
-        if one.path is not None:
-            mounts[one.target] = await _store(
-                session, one.path, is_quiet=is_quiet, links=links, search=search
+    for source in inputs:
+        if source.target in mounts:
+            raise Invalid(f"--input {source.target}: given twice")
+        if source.path is not None:
+            mounts[source.target] = await _store(
+                session, source.path, is_quiet=is_quiet, links=links, search=search
             )
-        elif one.stored is not None and (known := outputs.get(one.stored.name)):
-            mounts[one.target] = known | ({"path": one.stored.path} if one.stored.path else {})
-        elif one.stored is not None:
+        elif source.stored is not None and (output := outputs.get(source.stored.name)):
+            mounts[source.target] = output | (
+                {"path": source.stored.path} if source.stored.path else {}
+            )
+        elif source.stored is not None:
             try:
-                mounts[one.target] = await _mount(session, one.stored)
+                mounts[source.target] = await _mount(session, source.stored)
             except NotFound as error:
-                raise NotFound(f"--input {one.target}: no file here; {error.message}") from error
+                raise NotFound(f"--input {source.target}: no file here; {error.message}") from error
     return mounts
 
 
@@ -277,7 +279,7 @@ async def _outputs(session: CliSession, inputs: Sequence[Input]) -> dict[str, di
     """Mounts of the outputs of several requests by their uuids, found by two calls of the API for
     each _ASKED. `_mount` looks for those that are not among them, and says what is wrong.
     """
-    stored = (one.stored.name for one in inputs if one.stored is not None)
+    stored = (source.stored.name for source in inputs if source.stored is not None)
     uuids = list(dict.fromkeys(name for name in stored if is_uuid(name, Infix.REQUEST)))
     mounts: dict[str, dict[str, object]] = {}
     for start in range(0, len(uuids) if len(uuids) > 1 else 0, _ASKED):
@@ -286,14 +288,18 @@ async def _outputs(session: CliSession, inputs: Sequence[Input]) -> dict[str, di
             requests = await _listed(
                 session, "container_requests", uuids[start : start + _ASKED], "state", "output_uuid"
             )
-            ended = {one["uuid"]: one["output_uuid"] for one in requests if one["state"] == "Final"}
-            mounts |= {
-                one["uuid"]: {"kind": "output", "container_request": one["uuid"]}
-                for one in requests
-                if one["uuid"] not in ended
+            ended = {
+                request["uuid"]: request["output_uuid"]
+                for request in requests
+                if request["state"] == "Final"
             }
-            made = [uuid for uuid in ended.values() if uuid]
-            rows = await _listed(session, "collections", made, "portable_data_hash")
+            mounts |= {
+                request["uuid"]: {"kind": "output", "container_request": request["uuid"]}
+                for request in requests
+                if request["uuid"] not in ended
+            }
+            outputs = [uuid for uuid in ended.values() if uuid]
+            rows = await _listed(session, "collections", outputs, "portable_data_hash")
             hashes = {row["uuid"]: row["portable_data_hash"] for row in rows}
             mounts |= {
                 uuid: {"kind": "collection", "portable_data_hash": hashes[output]}

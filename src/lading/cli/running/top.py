@@ -101,10 +101,10 @@ def top(
     program that have succeeded. Where standard output is no terminal, each change is one line; with
     --json, one JSON object a line.
     """
-    wanted = RequestSelection(names=names, project=project, user=user)
+    criteria = RequestSelection(names=names, project=project, user=user)
 
     async def action(session: CliSession) -> None:
-        watch = _QueueWatch(session, wanted, since)
+        watch = _QueueWatch(session, criteria, since)
         async with changes(session.api) as changed:
             with showing(once=once) as show:
                 while True:
@@ -126,18 +126,18 @@ class _QueueWatch:
     """Reads the data of one picture after the other."""
 
     session: CliSession
-    wanted: RequestSelection
+    criteria: RequestSelection
     since: int
     _history: RequestHistory = field(default_factory=RequestHistory)
     _conditions: list[Any] | None = None
-    _seen: str = ""
+    _latest_change: str = ""
     """`modified_at` of the latest request that was seen to have ended."""
 
     async def look(self, now: datetime) -> QueuePicture:
         """The picture now."""
         if self._conditions is None:
-            self._conditions = await selection.conditions(self.session, self.wanted, now)
-            self._seen = format_time(now - timedelta(seconds=self.since))
+            self._conditions = await selection.conditions(self.session, self.criteria, now)
+            self._latest_change = format_time(now - timedelta(seconds=self.since))
         await self._note_ends()
         opened, total = await self._open()
         head, devices = await self._head(opened), await self._devices(opened)
@@ -146,7 +146,8 @@ class _QueueWatch:
     async def _devices(self, opened: list[RequestOutcome]) -> dict[str, list[str]]:
         """The device files of GPUs by container, where containers have some."""
         if not any(
-            gpu_count((one.container or {}).get("runtime_constraints") or {}) for one in opened
+            gpu_count((outcome.container or {}).get("runtime_constraints") or {})
+            for outcome in opened
         ):
             return {}
         devices: dict[str, list[str]] = {}
@@ -170,7 +171,7 @@ class _QueueWatch:
             rows += [row for row in runs if row["uuid"] not in known]
         found = await self._with_containers(rows)
         # The server does not know patterns: then those that were read are counted.
-        return found, max(len(found), total) if not self.wanted.names else len(found)
+        return found, max(len(found), total) if not self.criteria.names else len(found)
 
     async def _list_open(self, *more: list[str]) -> tuple[list[Record], int]:
         answer: Record = await self.session.api.request(
@@ -193,27 +194,27 @@ class _QueueWatch:
                 filters=[
                     *(self._conditions or ()),
                     ["state", "=", "Final"],
-                    ["modified_at", ">=", self._seen],
+                    ["modified_at", ">=", self._latest_change],
                 ],
                 order=["modified_at asc", "uuid asc"],
                 select=_REQUEST,
                 limit=_PAGE,
             )
-            fresh = [row for row in rows if row["uuid"] not in self._history.known]
-            for one in await self._with_containers(fresh):
-                self._history.add(one)
+            fresh = [row for row in rows if row["uuid"] not in self._history.uuids]
+            for outcome in await self._with_containers(fresh):
+                self._history.add(outcome)
             if rows:
-                self._seen = rows[-1]["modified_at"]
+                self._latest_change = rows[-1]["modified_at"]
             if len(rows) < _PAGE or not fresh:
                 return
 
     async def _with_containers(self, rows: list[Record]) -> list[RequestOutcome]:
-        held = await selection.containers(self.session, rows, _CONTAINER)
-        every = (RequestOutcome(row, held.get(row["container_uuid"] or "")) for row in rows)
-        return [one for one in every if selection.is_meant(one, self.wanted)]
+        containers = await selection.containers(self.session, rows, _CONTAINER)
+        every = (RequestOutcome(row, containers.get(row["container_uuid"] or "")) for row in rows)
+        return [outcome for outcome in every if selection.is_meant(outcome, self.criteria)]
 
     async def _head(self, opened: list[RequestOutcome]) -> dict[str, str] | None:
-        head = first_in_line([one for one in opened if _waits(one)])
+        head = first_in_line([outcome for outcome in opened if _waits(outcome)])
         if head is None:
             return None
         answer = await self.session.api.action(
@@ -226,8 +227,8 @@ class _QueueWatch:
         }
 
 
-def _waits(one: RequestOutcome) -> bool:
-    return one.container is not None and one.container["state"] in ("Queued", "Locked")
+def _waits(outcome: RequestOutcome) -> bool:
+    return outcome.container is not None and outcome.container["state"] in ("Queued", "Locked")
 
 
 @contextmanager

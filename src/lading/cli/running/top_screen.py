@@ -64,17 +64,17 @@ def screen(picture: QueuePicture, *, width: int, height: int) -> RenderableType:
 def line(picture: QueuePicture) -> str:
     """The picture in one line, for logs."""
     parts = [f"{_count(picture, name)} {name}" for name, *_ in reversed(_SEGMENTS)]
-    said = ", ".join(part for part in parts if not part.startswith("0 cancelled"))
-    more = "".join(f"; {text}" for text in _pace(picture))
+    counts = ", ".join(count for count in parts if not count.startswith("0 cancelled"))
+    more = "".join(f"; {pace}" for pace in _pace(picture))
     head = picture.head
     if head is not None:
         more += f"; next {head['name']}: {head['why']}"
-    return display.plain(f"{_clock(picture.at)}  {said}{more}")
+    return display.plain(f"{_clock(picture.at)}  {counts}{more}")
 
 
 def bar(picture: QueuePicture, width: int) -> Text:
     """All requests as one bar: a part for each state, of at least one character."""
-    text = Text()
+    drawing = Text()
     if not picture.total:
         return Text("─" * width, style="bright_black")
     counts = {name: _count(picture, name) for name, *_ in _SEGMENTS}
@@ -85,36 +85,36 @@ def bar(picture: QueuePicture, width: int) -> Text:
     largest = max(sizes, key=lambda name: sizes[name])
     sizes[largest] += width - sum(sizes.values())
     for name, style, block in _SEGMENTS:
-        text.append(block * sizes.get(name, 0), style=style)
-    return text
+        drawing.append(block * sizes.get(name, 0), style=style)
+    return drawing
 
 
 def _title(picture: QueuePicture) -> Text:
-    text = Text()
-    text.append("lading top", style="bold")
-    text.append("".join(f"  {said}" for said in (_clock(picture.at), *_pace(picture))))
-    return text
+    title = Text()
+    title.append("lading top", style="bold")
+    title.append("".join(f"  {fact}" for fact in (_clock(picture.at), *_pace(picture))))
+    return title
 
 
 def _legend(picture: QueuePicture) -> Text:
-    text = Text()
+    legend = Text()
     for name, style, _ in _SEGMENTS:
         if count := _count(picture, name):
-            text.append(f"{count} {name}", style=style)
-            text.append("   ")
-    text.rstrip()
-    return text
+            legend.append(f"{count} {name}", style=style)
+            legend.append("   ")
+    legend.rstrip()
+    return legend
 
 
 def _pace(picture: QueuePicture) -> list[str]:
-    said = []
+    facts = []
     if picture.per_minute:
-        said.append(f"{picture.per_minute:g} a minute")
+        facts.append(f"{picture.per_minute:g} a minute")
     if picture.reused:
-        said.append(f"{picture.reused} reused")
+        facts.append(f"{picture.reused} reused")
     if picture.seconds_left is not None:
-        said.append(f"about {_about(picture.seconds_left)} left")
-    return said
+        facts.append(f"about {_about(picture.seconds_left)} left")
+    return facts
 
 
 def _running(runs: Sequence[RunningRequest], total: int, width: int) -> Table:
@@ -124,27 +124,27 @@ def _running(runs: Sequence[RunningRequest], total: int, width: int) -> Table:
     has_bar = size >= _LEAST_BAR
     more = [*([""] if has_bar else []), *(["NEEDS"] if has_needs else [])]
     table = _table(title, "REQUEST", "FOR", "OF ABOUT", *more)
-    for one in runs:
-        needs = f"{one.vcpus} vcpus, {display.size(one.ram)}"
-        needs += f", {display.plain(one.gpus)}" if one.gpus else ""
-        expected = "" if one.expected is None else _time(one.expected)
+    for request in runs:
+        needs = f"{request.vcpus} vcpus, {display.size(request.ram)}"
+        needs += f", {display.plain(request.gpus)}" if request.gpus else ""
+        expected = "" if request.expected is None else _time(request.expected)
         table.add_row(
-            _name(one.name, width),
-            one.uuid[-15:],
-            _time(one.seconds),
+            _name(request.name, width),
+            request.uuid[-15:],
+            _time(request.seconds),
             expected,
-            *([_part(one, size)] if has_bar else []),
+            *([_part(request, size)] if has_bar else []),
             *([needs] if has_needs else []),
         )
     return table
 
 
-def _part(one: RunningRequest, size: int) -> Text:
+def _part(request: RunningRequest, size: int) -> Text:
     """The bar of one request; what takes longer than expected is marked."""
-    if one.part is None:
+    if request.part is None:
         return Text("·" * size, style="bright_black")
-    full = round(size * one.part)
-    style = "yellow" if one.part >= 1 else "cyan"
+    full = round(size * request.part)
+    style = "yellow" if request.part >= 1 else "cyan"
     return Text("━" * full, style=style) + Text("─" * (size - full), style="bright_black")
 
 
@@ -161,15 +161,15 @@ def _head(picture: QueuePicture) -> Text:
 def _ended(ends: Sequence[EndedRequest], at: str, width: int) -> Table:
     table = _table("ENDED", "REQUEST", "STATE", "TOOK", "AGO")
     now = datetime.fromisoformat(at)
-    for one in ends:
-        is_good = one.status == RequestStatus.DONE
-        state = "reused" if is_good and one.is_reused else one.status
-        ago = max(0.0, (now - parse_time(one.ended_at)).total_seconds())
+    for end in ends:
+        is_good = end.status == RequestStatus.DONE
+        state = "reused" if is_good and end.is_reused else end.status
+        ago = max(0.0, (now - parse_time(end.ended_at)).total_seconds())
         table.add_row(
-            _name(one.name, width),
-            one.uuid[-15:],
+            _name(end.name, width),
+            end.uuid[-15:],
             Text(state, style="green" if is_good else "red"),
-            "" if one.seconds is None else _time(one.seconds),
+            "" if end.seconds is None else _time(end.seconds),
             _about(ago),
         )
     return table
@@ -183,10 +183,10 @@ def _table(title: str, *headings: str) -> Table:
     return table
 
 
-def _name(text: str, width: int) -> Text:
+def _name(name: str, width: int) -> Text:
     """A name, cut so that the other columns have room."""
     limit = max(_LEAST, width - (_BESIDE if width >= _NARROW else _BESIDE_NARROW))
-    return Text(display.shorten(display.plain(" ".join(text.split())), limit))
+    return Text(display.shorten(display.plain(" ".join(name.split())), limit))
 
 
 def _time(seconds: float) -> str:

@@ -43,8 +43,8 @@ def wait(requests: tuple[str, ...], timeout: int, **selected: Any) -> None:
     The exit code is 0 if all have succeeded, else that of the first that failed; 124 after
     --timeout. Ctrl-C stops the wait; the requests go on.
     """
-    wanted = RequestSelection(**selected)
-    if not requests and wanted == RequestSelection():
+    criteria = RequestSelection(**selected)
+    if not requests and criteria == RequestSelection():
         raise click.UsageError(
             "Name requests, or give --name, --project, --user, --property or --since."
         )
@@ -53,10 +53,10 @@ def wait(requests: tuple[str, ...], timeout: int, **selected: Any) -> None:
     async def action(
         session: CliSession,
     ) -> tuple[list[RequestOutcome], dict[str, FailureReport]]:
-        found = await _find(session, requests, wanted)
-        counts.total = len(found)
+        uuids = await _find(session, requests, criteria)
+        counts.total = len(uuids)
         async with asyncio.timeout(timeout or None):
-            ended = await wait_and_show(session.api, found, counts=counts)
+            ended = await wait_and_show(session.api, uuids, counts=counts)
         if display.is_json_command():
             return ended, {}
         with unread():
@@ -66,15 +66,15 @@ def wait(requests: tuple[str, ...], timeout: int, **selected: Any) -> None:
     try:
         ended, failures = with_session(action)
     except TimeoutError:
-        said = f"{counts.total - counts.ended} of {counts.total} have not ended"
+        fault = f"{counts.total - counts.ended} of {counts.total} have not ended"
         fail(
-            f"{said} after {display.duration(timeout)}",
+            f"{fault} after {display.duration(timeout)}",
             TIMED_OUT,
             as_json=display.is_json_command(),
         )
     with unread():
         if display.is_json_command():
-            display.emit_json([_row(one) for one in ended])
+            display.emit_json([_row(outcome) for outcome in ended])
         else:
             show_end(ended, failures)
     sys.exit(worst(ended))
@@ -105,7 +105,7 @@ async def wait_and_show(
 
 def tell_failure(session: CliSession, ended: Sequence[RequestOutcome]) -> None:
     """Tell a person at a terminal the page of the first request that failed, if one did."""
-    failed = next((one for one in ended if one.exit_code), None)
+    failed = next((outcome for outcome in ended if outcome.exit_code), None)
     if failed is not None:
         tell_page(session, failed.request["uuid"])
 
@@ -116,7 +116,7 @@ async def read_failures(
     """The steps that the first failures come from, with their last lines, by the uuid of the
     request.
     """
-    if not any(one.exit_code for one in ended):
+    if not any(outcome.exit_code for outcome in ended):
         return {}
     # Imported here: most waits end without a failure.
     from lading.cli.running.failures import AMONG_OTHERS, LINES_AMONG_OTHERS
@@ -131,15 +131,15 @@ def show_end(
     *,
     is_interrupted: bool = False,
 ) -> None:
-    """Print how many have succeeded and were cancelled, and those that failed, one a line, with the
-    last lines of those in `failures`. After Ctrl-C those that it cancelled are only counted.
+    """Print the numbers of succeeded and cancelled requests. Each failed request has a line, and
+    its last lines if it is in `failures`. Requests that Ctrl-C cancelled are only counted.
     """
-    bad = [one for one in ended if one.exit_code]
-    cancelled = [one for one in bad if status_of(one) is RequestStatus.CANCELLED]
-    for one in bad:
-        if not (is_interrupted and status_of(one) is RequestStatus.CANCELLED):
-            click.echo(_line(one))
-            _show_failure(failures.get(one.request["uuid"]))
+    bad = [outcome for outcome in ended if outcome.exit_code]
+    cancelled = [outcome for outcome in bad if status_of(outcome) is RequestStatus.CANCELLED]
+    for outcome in bad:
+        if not (is_interrupted and status_of(outcome) is RequestStatus.CANCELLED):
+            click.echo(_line(outcome))
+            _show_failure(failures.get(outcome.request["uuid"]))
     also = f", {len(cancelled)} cancelled" if cancelled else ""
     display.note(f"{len(ended) - len(bad)} of {len(ended)} succeeded{also}")
 
@@ -154,34 +154,39 @@ def _show_failure(report: FailureReport | None) -> None:
             click.echo(line)
 
 
-def _line(one: RequestOutcome) -> str:
-    name = display.plain(one.request["name"] or "")
-    return f"{status_of(one)}  {one.request['uuid']}  {name + ': ' if name else ''}{one.fault}"
+def _line(outcome: RequestOutcome) -> str:
+    name = display.plain(outcome.request["name"] or "")
+    beginning = f"{status_of(outcome)}  {outcome.request['uuid']}"
+    return f"{beginning}  {name + ': ' if name else ''}{outcome.fault}"
 
 
 def worst(ended: Sequence[RequestOutcome]) -> int:
     """The exit code for all of them: of the first that failed."""
-    return next((one.exit_code for one in ended if one.exit_code), 0)
+    return next((outcome.exit_code for outcome in ended if outcome.exit_code), 0)
 
 
-async def _find(session: CliSession, named: Sequence[str], wanted: RequestSelection) -> list[str]:
-    found = [str((await find_request(session, one))["uuid"]) for one in named]
-    if wanted != RequestSelection():
-        rows = await selection.find(session, wanted)
-        submitted = [one.request for one in rows.requests if one.request["state"] != "Uncommitted"]
+async def _find(session: CliSession, named: Sequence[str], criteria: RequestSelection) -> list[str]:
+    uuids = [str((await find_request(session, name))["uuid"]) for name in named]
+    if criteria != RequestSelection():
+        rows = await selection.find(session, criteria)
+        submitted = [
+            outcome.request
+            for outcome in rows.requests
+            if outcome.request["state"] != "Uncommitted"
+        ]
         # In the order of their creation.
-        found += [row["uuid"] for row in reversed(submitted)]
-        if not found:
+        uuids += [row["uuid"] for row in reversed(submitted)]
+        if not uuids:
             raise NotFound("no such request; see 'lading request list'")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(uuids))
 
 
-def _row(one: RequestOutcome) -> Record:
-    request, container = one.request, one.container or {}
+def _row(outcome: RequestOutcome) -> Record:
+    request, container = outcome.request, outcome.container or {}
     return {
         "uuid": request["uuid"],
         "name": request["name"],
-        "exit_code": one.exit_code,
+        "exit_code": outcome.exit_code,
         "state": container.get("state"),
         "output": container.get("output"),
         "output_uuid": request["output_uuid"],
