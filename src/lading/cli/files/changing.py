@@ -104,21 +104,21 @@ def mv(source: str, target: str, overwrite: bool) -> display.Output:
 @display.with_json
 def rm(paths: tuple[str, ...]) -> display.Output:
     """Remove files and directories from a collection. Past versions of it keep them."""
-    given = [references.need_reference(path) for path in paths]
-    for one in given:
-        if not one.path:
+    targets = [references.need_reference(path) for path in paths]
+    for target in targets:
+        if not target.path:
             raise click.UsageError(
-                f"'lading trash {one.name}' puts a whole collection into the trash"
+                f"'lading trash {target.name}' puts a whole collection into the trash"
             )
-    if len({one.name for one in given}) > 1:
+    if len({target.name for target in targets}) > 1:
         raise click.UsageError("name files of one collection at a time")
 
     async def removed(tree: FileTree) -> Changes:
-        for one in given:
-            _need(tree, one)
-        return {f"/{one.path}": "" for one in given}
+        for target in targets:
+            _need(tree, target)
+        return {f"/{target.path}": "" for target in targets}
 
-    yield from _show(with_session(lambda session: _change(session, given[0], removed)))
+    yield from _show(with_session(lambda session: _change(session, targets[0], removed)))
 
 
 async def _change(
@@ -147,7 +147,7 @@ async def _change(
 
 async def _placed(
     session: CliSession,
-    given: list[FileReference],
+    sources: list[FileReference],
     tree: FileTree,
     goal: FileReference,
     *,
@@ -155,45 +155,47 @@ async def _placed(
 ) -> Changes:
     """The changes of a copy: path in the target -> hash and path of the content."""
     changes: Changes = {}
-    for one in given:
-        record = await references.find_collection(session, one)
-        source = filetree.from_manifest(record["manifest_text"])
-        node = _need(source, one) if one.path else source
+    for source in sources:
+        record = await references.find_collection(session, source)
+        source_tree = filetree.from_manifest(record["manifest_text"])
+        node = _need(source_tree, source) if source.path else source_tree
         pdh = record["portable_data_hash"]
-        for place, path in _places(tree, goal, one, node, many=len(given) > 1):
-            _check_free(tree, place, f"{goal.name}/{place}", overwrite=overwrite)
-            if f"/{place}" in changes:
-                raise Invalid(f"{place}: two sources have this name; copy them one at a time")
-            changes[f"/{place}"] = f"{pdh}/{path}"
+        for path_in_target, path in _places(tree, goal, source, node, many=len(sources) > 1):
+            _check_free(tree, path_in_target, f"{goal.name}/{path_in_target}", overwrite=overwrite)
+            if f"/{path_in_target}" in changes:
+                raise Invalid(
+                    f"{path_in_target}: two sources have this name; copy them one at a time"
+                )
+            changes[f"/{path_in_target}"] = f"{pdh}/{path}"
     return changes
 
 
 def _places(
-    tree: FileTree, goal: FileReference, one: FileReference, node: filetree.Node, *, many: bool
+    tree: FileTree, goal: FileReference, source: FileReference, node: filetree.Node, *, many: bool
 ) -> list[tuple[str, str]]:
     """Pairs of a path in the target and a path in the source."""
-    if one.path:
+    if source.path:
         if many and goal.path and not isinstance(filetree.find(tree, goal.path), FileTree):
-            return [(f"{goal.path}/{one.path.rpartition('/')[2]}", one.path)]
-        return [(_within(tree, goal.path, one.path), one.path)]
+            return [(f"{goal.path}/{source.path.rpartition('/')[2]}", source.path)]
+        return [(_within(tree, goal.path, source.path), source.path)]
     prefix = f"{goal.path}/" if goal.path else ""
     entries: Mapping[str, filetree.Node] = node.entries if isinstance(node, FileTree) else {}
     return [(f"{prefix}{name}", name) for name in entries]
 
 
-def _within(tree: FileTree, place: str, path: str) -> str:
-    """The path `place`, or the path below it if it is an existing directory."""
+def _within(tree: FileTree, target: str, path: str) -> str:
+    """The path `target`, or the path below it if it is an existing directory."""
     name = path.rpartition("/")[2]
-    if not place:
+    if not target:
         return name
-    return f"{place}/{name}" if isinstance(filetree.find(tree, place), FileTree) else place
+    return f"{target}/{name}" if isinstance(filetree.find(tree, target), FileTree) else target
 
 
-def _check_free(tree: FileTree, place: str, shown: str, *, overwrite: bool) -> None:
-    there = filetree.find(tree, place)
-    if isinstance(there, FileTree):
+def _check_free(tree: FileTree, path: str, shown: str, *, overwrite: bool) -> None:
+    existing = filetree.find(tree, path)
+    if isinstance(existing, FileTree):
         raise Conflict(f"{shown}: a directory is there; remove it first, or copy to another name")
-    if there is not None and not overwrite:
+    if existing is not None and not overwrite:
         raise Conflict(f"{shown}: is there already; --overwrite replaces it")
 
 
@@ -218,16 +220,16 @@ def _show(record: Record) -> display.Output:
 @display.with_json
 def trash(sources: tuple[str, ...]) -> display.Output:
     """Move collections to the trash. They can be restored until they are deleted."""
-    given = [references.need_reference(source) for source in sources]
-    for one in given:
-        if one.path:
+    named = [references.need_reference(source) for source in sources]
+    for reference in named:
+        if reference.path:
             raise click.UsageError(
-                f"'lading rm {one.name}/{one.path}' takes files out of a collection"
+                f"'lading rm {reference.name}/{reference.path}' takes files out of a collection"
             )
 
     async def action(session: CliSession) -> list[Record]:
         # All are looked up before the first is changed, so that a mistake changes nothing.
-        records = [await references.find_record(session, one) for one in given]
+        records = [await references.find_record(session, reference) for reference in named]
         return [await session.api.delete("collections", record["uuid"]) for record in records]
 
     records = with_session(action)

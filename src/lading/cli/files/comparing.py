@@ -69,15 +69,15 @@ def diff(before: str, after: str, only_files: bool, whole: bool, text: bool) -> 
     async def action(session: CliSession) -> _Compared:
         both = None if only_files else await find_both(session, (before, after))
         if both is not None:
-            return await _compare_requests(session, both, whole=whole)
+            return await _compare_requests(session, both, with_steps=whole)
         if whole:
             raise Invalid(f"--tree: {before} and {after} must both be requests")
         files = await _compare_files(session, (before, after))
         return _Compared(files, contents=await find_contents(session, files) if text else {})
 
-    found = with_session(action)
-    yield display.Conclusion(_document(found), found.exit_code)
-    _show(found)
+    compared = with_session(action)
+    yield display.Conclusion(_document(compared), compared.exit_code)
+    _show(compared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,75 +91,77 @@ class _Compared:
     @property
     def exit_code(self) -> int:
         """1 when there is a difference."""
-        trees = any(one.differs for one in self.steps or ())
+        trees = any(step.differs for step in self.steps or ())
         return 1 if self.files or trees or (self.causes and self.causes.first) else 0
 
 
 async def _compare_requests(
-    session: CliSession, both: Sequence[Record], *, whole: bool
+    session: CliSession, both: Sequence[Record], *, with_steps: bool
 ) -> _Compared:
     """Causes of the differences of two requests, then their outputs if both have one."""
-    names = [str(one["uuid"]) for one in both]
+    names = [str(request["uuid"]) for request in both]
     # Before the outputs, whose comparison may read gigabytes.
-    steps = await compare_trees(session.api, names[0], names[1]) if whole else None
-    theirs, ours = [await side_of(session.api, one) for one in both]
+    steps = await compare_trees(session.api, names[0], names[1]) if with_steps else None
+    theirs, ours = [await side_of(session.api, request) for request in both]
     causes = await find_causes(session.api, ours, theirs)
     details = await find_details(session, causes, theirs, ours)
-    if any(not one["output_uuid"] for one in both):
+    if any(not request["output_uuid"] for request in both):
         return _Compared(None, causes, details, steps)
     files = await _compare_files(session, names)
     details.contents = await find_contents(session, files)
     return _Compared(files, causes, details, steps, details.contents)
 
 
-async def _compare_files(session: CliSession, given: Sequence[str]) -> list[Difference]:
-    named = [references.need_reference(text) for text in given]
-    old, new = [_rooted(await references.find_node(session, one)) for one in named]
+async def _compare_files(session: CliSession, names: Sequence[str]) -> list[Difference]:
+    named = [references.need_reference(name) for name in names]
+    old, new = [_rooted(await references.find_node(session, reference)) for reference in named]
     with display.progress("Comparing") as report:
         return (await compare_files(session.blocks, old, new, progress=report)).differences
 
 
-def _show(found: _Compared) -> None:
-    if found.causes is not None:
-        _show_causes(found, found.causes)
-    for one in found.files or ():
-        click.secho(f"{_SIGNS[one.change]} {_shown(one)}", fg=_COLOURS[one.change])
-        show_contents(found.contents, one.path)
-    if found.files is None:
+def _show(compared: _Compared) -> None:
+    if compared.causes is not None:
+        _show_causes(compared, compared.causes)
+    for difference in compared.files or ():
+        click.secho(
+            f"{_SIGNS[difference.change]} {_shown(difference)}", fg=_COLOURS[difference.change]
+        )
+        show_contents(compared.contents, difference.path)
+    if compared.files is None:
         display.note("one of them has no output, so that no files are compared")
-    elif not found.files and found.causes is not None:
+    elif not compared.files and compared.causes is not None:
         click.echo("The files of both outputs are equal.")
 
 
-def _show_causes(found: _Compared, causes: Causes) -> None:
+def _show_causes(compared: _Compared, causes: Causes) -> None:
     show_causes(causes)
-    if found.steps is not None:
+    if compared.steps is not None:
         click.echo()
-        show_trees(found.steps)
-    if found.details is not None:
-        show_details(found.details)
+        show_trees(compared.steps)
+    if compared.details is not None:
+        show_details(compared.details)
     click.echo()
 
 
-def _document(found: _Compared) -> object:
+def _document(compared: _Compared) -> object:
     files = [
         {
-            "path": one.path,
-            "change": one.change,
-            "before": _size(one.before),
-            "after": _size(one.after),
+            "path": difference.path,
+            "change": difference.change,
+            "before": _size(difference.before),
+            "after": _size(difference.after),
         }
-        for one in found.files or ()
+        for difference in compared.files or ()
     ]
-    if found.causes is None:
+    if compared.causes is None:
         return files
-    compared = files if found.files is not None else None
+    file_rows = files if compared.files is not None else None
     return {
-        "steps": documents(found.causes),
-        "complete": not found.causes.is_cut,
-        "files": compared,
-        **(details_document(found.details) if found.details else {}),
-        **({"tree": trees_document(found.steps)} if found.steps is not None else {}),
+        "steps": documents(compared.causes),
+        "complete": not compared.causes.is_cut,
+        "files": file_rows,
+        **(details_document(compared.details) if compared.details else {}),
+        **({"tree": trees_document(compared.steps)} if compared.steps is not None else {}),
     }
 
 
@@ -186,10 +188,10 @@ def du(sources: tuple[str, ...], by: str, project: str | None) -> display.Output
     if not sources:
         yield from _show_all(by, project)
         return
-    given = [references.need_reference(source) for source in sources]
+    named = [references.need_reference(source) for source in sources]
 
     async def action(session: CliSession) -> list[Node]:
-        return [await references.find_node(session, one) for one in given]
+        return [await references.find_node(session, reference) for reference in named]
 
     each, total = usage_of(with_session(action))
     rows = [*zip(sources, each, strict=True), *([("in all", total)] if len(sources) > 1 else [])]
@@ -201,13 +203,13 @@ def du(sources: tuple[str, ...], by: str, project: str | None) -> display.Output
         ("FILES", "SIZE", "STORED", *(["SHARED"] if has_shared else []), "SOURCE"),
         (
             (
-                str(one.files),
-                display.size(one.logical),
-                display.size(one.stored),
-                *([display.size(one.shared)] if has_shared else []),
+                str(usage.files),
+                display.size(usage.logical),
+                display.size(usage.stored),
+                *([display.size(usage.shared)] if has_shared else []),
                 name,
             )
-            for name, one in rows
+            for name, usage in rows
         ),
     )
 
@@ -228,17 +230,17 @@ def _show_all(by: str, project: str | None) -> display.Output:
         return await _grouped(session, by, filters)
 
     groups = with_session(action)
-    own, total = usage_of_groups({name: one.blocks for name, one in groups.items()})
+    own, total = usage_of_groups({name: group.blocks for name, group in groups.items()})
     rows: list[dict[str, Any]] = [
         {
             by: name,
-            "collections": one.collections,
-            "files": one.files,
-            "logical": one.logical,
-            "stored": sizes_of(one.blocks),
-            "shared": sizes_of(one.blocks) - own[name],
+            "collections": group.collections,
+            "files": group.files,
+            "logical": group.logical,
+            "stored": sizes_of(group.blocks),
+            "shared": sizes_of(group.blocks) - own[name],
         }
-        for name, one in groups.items()
+        for name, group in groups.items()
     ]
     rows.sort(key=lambda row: (-int(row["stored"]), str(row[by])))
     yield {"groups": rows, "total": {"stored": total}}
@@ -262,22 +264,22 @@ async def _grouped(session: CliSession, by: str, filters: list[Any]) -> dict[str
     groups: dict[str, _Group] = {}
     owners: dict[str, str] = {}
     async with aclosing(manifests(session, filters)) as every:
-        async for one in every:
+        async for collection in every:
             # Names are chosen here, so that one pass over all manifests is enough.
             if by == "kind":
-                name = kind_of(one)
+                name = kind_of(collection)
             elif by == "collection":
-                name = f"{one['uuid']} {one['name'] or ''}".rstrip()
+                name = f"{collection['uuid']} {collection['name'] or ''}".rstrip()
             else:
-                name = one["owner_uuid"]
+                name = collection["owner_uuid"]
                 if name not in owners:
                     owners[name] = await _owner_name(session, name)
                 name = owners[name]
             group = groups.setdefault(name, _Group())
             group.collections += 1
-            group.files += one["file_count"] or 0
-            group.logical += one["file_size_total"] or 0
-            group.blocks |= blocks_of(one["manifest_text"])
+            group.files += collection["file_count"] or 0
+            group.logical += collection["file_size_total"] or 0
+            group.blocks |= blocks_of(collection["manifest_text"])
     return groups
 
 
@@ -289,13 +291,13 @@ async def _owner_name(session: CliSession, uuid: str) -> str:
     return f"{name} ({uuid})" if name else uuid
 
 
-def _counted(name: str, one: BlockUsage) -> dict[str, str | int]:
+def _counted(name: str, usage: BlockUsage) -> dict[str, str | int]:
     return {
         "source": name,
-        "files": one.files,
-        "logical": one.logical,
-        "stored": one.stored,
-        "shared": one.shared,
+        "files": usage.files,
+        "logical": usage.logical,
+        "stored": usage.stored,
+        "shared": usage.shared,
     }
 
 
@@ -310,10 +312,16 @@ def _size(node: Node | None) -> int | None:
     return node.size if isinstance(node, File) else None
 
 
-def _shown(one: Difference) -> str:
-    before, after = _size(one.before), _size(one.after)
-    slash = "/" if isinstance(one.after if one.before is None else one.before, FileTree) else ""
+def _shown(difference: Difference) -> str:
+    before, after = _size(difference.before), _size(difference.after)
+    slash = (
+        "/"
+        if isinstance(
+            difference.after if difference.before is None else difference.before, FileTree
+        )
+        else ""
+    )
     if before is not None and after is not None and before != after:
-        return f"{one.path}{slash} ({display.size(before)} -> {display.size(after)})"
-    known = before if after is None else after
-    return f"{one.path}{slash}" + (f" ({display.size(known)})" if known is not None else "")
+        return f"{difference.path}{slash} ({display.size(before)} -> {display.size(after)})"
+    size = before if after is None else after
+    return f"{difference.path}{slash}" + (f" ({display.size(size)})" if size is not None else "")

@@ -54,8 +54,12 @@ class _Span(click.ParamType[tuple[int, int | None]]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, int | None]:
         first, dash, last = str(value).partition("-")
-        numbers = [part for part in (first, last) if part]
-        if not dash or not first or not all(part.isascii() and part.isdigit() for part in numbers):
+        numbers = [number for number in (first, last) if number]
+        if (
+            not dash
+            or not first
+            or not all(number.isascii() and number.isdigit() for number in numbers)
+        ):
             self.fail(
                 f"{value!r}: write FIRST-LAST, for example 0-99 for the first hundred bytes",
                 param,
@@ -197,14 +201,14 @@ def ls(source: str | None, recursive: bool, long: bool, with_results: bool) -> d
         yield from _show_records(node)
         return
     listed = _listing(references.need_reference(str(source)).path, node, recursive)
-    yield [{"path": path, "type": _kind(one), "size": size_of(one)} for path, one in listed]
-    for path, one in listed:
+    yield [{"path": path, "type": _kind(entry), "size": size_of(entry)} for path, entry in listed]
+    for path, entry in listed:
         shown = (
-            f"{size_of(one):>14}  {_block_count(one):>5}"
+            f"{size_of(entry):>14}  {_block_count(entry):>5}"
             if long
-            else f"{display.size(size_of(one)):>10}"
+            else f"{display.size(size_of(entry)):>10}"
         )
-        click.echo(f"{shown}  {display.plain(path)}{'/' if isinstance(one, FileTree) else ''}")
+        click.echo(f"{shown}  {display.plain(path)}{'/' if isinstance(entry, FileTree) else ''}")
 
 
 @click.command()
@@ -334,16 +338,18 @@ async def list_data(
 
     if with_results:
         return await some()
-    made = "properties.container_request"
+    maker = "properties.container_request"
     # A container's own copies are in the trash from the start.
-    own = await some([made, "exists", False], ["properties.container_uuid", "exists", False])
+    own = await some([maker, "exists", False], ["properties.container_uuid", "exists", False])
     named = [
-        one
+        collection
         # All names before and behind those of unnamed outputs: the API has no "not like".
         for beside in (["name", "<", UNNAMED_OUTPUT], ["name", ">", f"{UNNAMED_OUTPUT[:-1]}u"])
-        for one in await some([made, "exists", True], ["properties.type", "!=", "log"], beside)
+        for collection in await some(
+            [maker, "exists", True], ["properties.type", "!=", "log"], beside
+        )
     ]
-    both = sorted([*own, *named], key=lambda one: str(one[order]), reverse=True)
+    both = sorted([*own, *named], key=lambda collection: str(collection[order]), reverse=True)
     return both[:_LISTED]
 
 
@@ -355,7 +361,7 @@ async def _collections(session: CliSession, *, with_results: bool, owner: str = 
 
 
 async def _subprojects(session: CliSession, owner: str) -> list[Record]:
-    found = await session.api.list(
+    projects = await session.api.list(
         "groups",
         filters=[["owner_uuid", "=", owner], ["group_class", "in", ["project", "filter"]]],
         order=["name"],
@@ -363,12 +369,12 @@ async def _subprojects(session: CliSession, owner: str) -> list[Record]:
         limit=_LISTED,
     )
     # A name that ends with a slash is a project, as of directories.
-    return [{**one, "name": f"{one['name']}/"} for one in found]
+    return [{**project, "name": f"{project['name']}/"} for project in projects]
 
 
 def _show_records(records: Sequence[Record]) -> display.Output:
     """A table of collections and projects; projects have no hash, files and size."""
-    yield [{name: one.get(name) for name in _LISTED_FIELDS} for one in records]
+    yield [{name: record.get(name) for name in _LISTED_FIELDS} for record in records]
     now = datetime.now(UTC)
     display.table(
         ("UUID", "HASH", "FILES", "SIZE", "AGE", "NAME"),
@@ -393,9 +399,9 @@ def _listing(path: str, node: Node, recursive: bool) -> list[tuple[str, Node]]:
         return sorted(node.entries.items())
     return [
         # Empty directories are listed; all others appear in the paths of their files.
-        (name, one)
-        for name, one in filetree.walk(node)
-        if isinstance(one, File) or not one.entries
+        (name, entry)
+        for name, entry in filetree.walk(node)
+        if isinstance(entry, File) or not entry.entries
     ]
 
 

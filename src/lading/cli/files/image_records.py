@@ -22,12 +22,12 @@ from lading.core.image_names import parse_reference
 _LEVELS = ("read", "write", "manage")
 
 
-async def _find(session: CliSession, text: str) -> StoredImage:
+async def _find(session: CliSession, name: str) -> StoredImage:
     """The image that this name, hash or collection means. Raises NotFound."""
     user = await session.api.get("users", "current")
-    image, name = await find_named(session.api, text, str(user["uuid"]))
-    if name and name != full_name(text):
-        display.note(f"image {text} is {name}")
+    image, stored_name = await find_named(session.api, name, str(user["uuid"]))
+    if stored_name and stored_name != full_name(name):
+        display.note(f"image {name} is {stored_name}")
     return image
 
 
@@ -41,30 +41,30 @@ def show(image: str) -> display.Output:
     """
 
     async def action(session: CliSession) -> tuple[StoredImage, list[Record], dict[str, str]]:
-        found = await _find(session, image)
-        people = await sharing.names_of(session.api, [found.owner_uuid, found.added_by])
+        stored = await _find(session, image)
+        people = await sharing.names_of(session.api, [stored.owner_uuid, stored.added_by])
         try:
-            links = await sharing.list_permissions(session.api, found.collection_uuid)
+            links = await sharing.list_permissions(session.api, stored.collection_uuid)
         except NotFound:
             links = []
-        return found, links, people
+        return stored, links, people
 
-    found, links, people = with_session(action)
+    stored, links, people = with_session(action)
     from msgspec import structs
 
-    yield {**structs.asdict(found), "access": links}
-    owner = people.get(found.owner_uuid, found.owner_uuid)
-    is_project = is_uuid(found.owner_uuid, Infix.GROUP)
-    added = f"{display.age(found.added_at, datetime.now(UTC))} ago"
+    yield {**structs.asdict(stored), "access": links}
+    owner = people.get(stored.owner_uuid, stored.owner_uuid)
+    is_project = is_uuid(stored.owner_uuid, Infix.GROUP)
+    added = f"{display.age(stored.added_at, datetime.now(UTC))} ago"
     rows = [
-        ("image", found.digest),
-        *(("name", name) for name in found.names),
-        ("size", display.size(found.size)),
-        ("added", f"{added} by {people.get(found.added_by, found.added_by)}"),
+        ("image", stored.digest),
+        *(("name", name) for name in stored.names),
+        ("size", display.size(stored.size)),
+        ("added", f"{added} by {people.get(stored.added_by, stored.added_by)}"),
         ("project" if is_project else "owner", owner),
-        ("collection", found.collection_uuid),
-        ("content", found.pdh),
-        *(("shared", f"{one['who'] or one['tail_uuid']} may {one['can']}") for one in links),
+        ("collection", stored.collection_uuid),
+        ("content", stored.pdh),
+        *(("shared", f"{link['who'] or link['tail_uuid']} may {link['can']}") for link in links),
     ]
     display.table(("WHAT", "VALUE"), rows)
 
@@ -89,18 +89,18 @@ def share(image: str, who: str, can: str) -> display.Output:
     """
 
     async def action(session: CliSession) -> tuple[StoredImage, list[Record]]:
-        found = await _find(session, image)
-        uuid = found.collection_uuid
+        stored = await _find(session, image)
+        uuid = stored.collection_uuid
         party = await sharing.find_party(session.api, who, uuid[:5])
         await sharing.set_level(session.api, uuid, party, f"can_{can}")
-        return found, await sharing.list_permissions(session.api, uuid)
+        return stored, await sharing.list_permissions(session.api, uuid)
 
-    found, links = with_session(action)
+    stored, links = with_session(action)
     yield links
     display.table(
-        ("WHO", "MAY", "UUID"), ((one["who"], one["can"], one["tail_uuid"]) for one in links)
+        ("WHO", "MAY", "UUID"), ((link["who"], link["can"], link["tail_uuid"]) for link in links)
     )
-    names = found.names or (found.digest,)
+    names = stored.names or (stored.digest,)
     typed = [name for name in names if name in parse_reference(image).names]
     first = (typed or names)[0]
     others = [name for name in names if name != first]
@@ -145,23 +145,23 @@ def remove(images: tuple[str, ...]) -> display.Output:
 
     async def action(session: CliSession) -> list[Record]:
         done = []
-        for text in images:
+        for image in images:
             user = await session.api.get("users", "current")
-            found, name = await find_named(session.api, text, str(user["uuid"]))
-            if name and name != full_name(text):
-                raise Invalid(f"{text}: means {name} here; to remove it, name it in full")
-            is_gone = await take_names(session.api, found, [name] if name else [])
+            stored, name = await find_named(session.api, image, str(user["uuid"]))
+            if name and name != full_name(image):
+                raise Invalid(f"{image}: means {name} here; to remove it, name it in full")
+            is_gone = await take_names(session.api, stored, [name] if name else [])
             done.append(
-                {"image": found.digest, "name": name, "collection_uuid": found.collection_uuid,
+                {"image": stored.digest, "name": name, "collection_uuid": stored.collection_uuid,
                  "is_trashed": is_gone}
             )  # fmt: skip
         return done
 
     done = with_session(action)
     yield done
-    for one in done:
-        said = one["name"] or one["image"][:19]
-        uuid = one["collection_uuid"]
+    for removal in done:
+        shown = removal["name"] or removal["image"][:19]
+        uuid = removal["collection_uuid"]
         display.note(
-            f"{said}: removed" + (f"; {uuid} is in the trash" if one["is_trashed"] else "")
+            f"{shown}: removed" + (f"; {uuid} is in the trash" if removal["is_trashed"] else "")
         )

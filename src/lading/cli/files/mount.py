@@ -103,10 +103,10 @@ def mount(
     command, whose exit code is returned.
     """
     ctx = click.get_current_context()
-    place = directory.absolute()
+    mountpoint = directory.absolute()
     if options["unmount"]:
-        mount_points.unmount(place)
-        display.show(_report({"unmounted": str(place)}, f"{place}: unmounted"))
+        mount_points.unmount(mountpoint)
+        display.show(_report({"unmounted": str(mountpoint)}, f"{mountpoint}: unmounted"))
         return
     command: Sequence[str] = ctx.meta.get(_EXEC, ())
     if _EXEC in ctx.meta and not command:
@@ -122,20 +122,20 @@ def mount(
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     # A mount for a command, or in the foreground, ends with this process (`tied`).
     stays = options["foreground"] or bool(command)
-    settings = _settings(server, place, shown, id, cache, options, tied=stays)
+    settings = _settings(server, mountpoint, shown, id, cache, options, tied=stays)
     if stays:
         sys.exit(_stay(settings, command))
     with (cache / "mount.log").open("ab") as log:
         process = service.launch(settings, log=log)
-    answer = {"mounted": str(place), "pid": process.pid, "log": str(cache / "mount.log")}
+    answer = {"mounted": str(mountpoint), "pid": process.pid, "log": str(cache / "mount.log")}
     # Set so that subprocess does not wait for it, or warn, at the end.
     process.returncode = 0  # It continues without this process.
     advice = f"take it away with 'lading mount --unmount {directory}'"
-    display.show(_report(answer, f"{place}: mounted; {advice}"))
+    display.show(_report(answer, f"{mountpoint}: mounted; {advice}"))
 
 
 def _view(view: str | None, collection: str | None, project: str | None) -> tuple[MountView, str]:
-    if sum(one is not None for one in (view, collection, project)) > 1:
+    if sum(option is not None for option in (view, collection, project)) > 1:
         raise click.UsageError(
             "choose one of --collection, --project, --by-id, --by-pdh, --home, --shared, --by-tag"
         )
@@ -148,7 +148,7 @@ def _view(view: str | None, collection: str | None, project: str | None) -> tupl
 
 def _settings(
     server: Server,
-    place: Path,
+    mountpoint: Path,
     view: MountView,
     id: str,
     cache: Path,
@@ -157,7 +157,7 @@ def _settings(
     tied: bool,
 ) -> MountSettings:
     return MountSettings(
-        mountpoint=str(place),
+        mountpoint=str(mountpoint),
         token=server.token,
         cache_directory=str(cache / "blocks"),
         api_url=f"https://{server.address}",
@@ -217,6 +217,6 @@ def _run(command: Sequence[str]) -> int:
         return code if code >= 0 else 128 - code
 
 
-def _report(answer: dict[str, Any], text: str) -> display.Output:
+def _report(answer: dict[str, Any], message: str) -> display.Output:
     yield answer
-    display.note(text)
+    display.note(message)

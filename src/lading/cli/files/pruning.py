@@ -45,7 +45,7 @@ class PruningPlan:
 
     requests: set[str]
     collections: list[Record]
-    kept: int
+    needed: int
     """Collections that matched and are needed."""
     freed: int
     shared: int
@@ -110,8 +110,8 @@ def prune(
 def _as_json(plan: PruningPlan, *, done: bool) -> dict[str, object]:
     return {
         "requests": sorted(plan.requests),
-        "collections": [one["uuid"] for one in plan.collections],
-        "kept": plan.kept,
+        "collections": [collection["uuid"] for collection in plan.collections],
+        "kept": plan.needed,
         "freed": plan.freed,
         "shared": plan.shared,
         "done": done,
@@ -144,8 +144,8 @@ def _is_sure(plan: PruningPlan, yes: bool) -> bool:
 
 def _show(plan: PruningPlan, *, with_requests: bool) -> None:
     kinds: dict[str, list[int]] = {}
-    for one in plan.collections:
-        kinds.setdefault(kind_of(one), []).append(one["file_size_total"] or 0)
+    for collection in plan.collections:
+        kinds.setdefault(kind_of(collection), []).append(collection["file_size_total"] or 0)
     display.table(
         ("KIND", "COLLECTIONS", "SIZE"),
         (
@@ -162,7 +162,7 @@ def _show(plan: PruningPlan, *, with_requests: bool) -> None:
 
 
 def _and_kept(plan: PruningPlan) -> str:
-    return f"; {count(plan.kept, 'collection')} still needed" if plan.kept else ""
+    return f"; {count(plan.needed, 'collection')} still needed" if plan.needed else ""
 
 
 def kind_of(collection: Mapping[str, Any]) -> str:
@@ -173,23 +173,27 @@ def kind_of(collection: Mapping[str, Any]) -> str:
     return "log" if properties.get("type") == "log" else "output"
 
 
-async def _plan(session: CliSession, wanted: RequestSelection, choice: _Choice) -> PruningPlan:
-    ended = await _ended(session, wanted, choice)
+async def _plan(session: CliSession, criteria: RequestSelection, choice: _Choice) -> PruningPlan:
+    ended = await _ended(session, criteria, choice)
     use = await _usage(session)
-    collections = [one async for one in _made_for(session, ended, choice)]
-    needed = [one for one in collections if _is_needed(one, use)]
-    kept = {one["uuid"] for one in needed}
-    chosen = [one for one in collections if one["uuid"] not in kept]
+    collections = [collection async for collection in _made_for(session, ended, choice)]
+    needed = [collection for collection in collections if _is_needed(collection, use)]
+    needed_uuids = {collection["uuid"] for collection in needed}
+    chosen = [collection for collection in collections if collection["uuid"] not in needed_uuids]
     used = _makers_of_inputs(chosen, use) if choice.never_reused else set[str]()
-    chosen = [one for one in chosen if _maker(one) not in used]
+    chosen = [collection for collection in chosen if _maker(collection) not in used]
     # The last log of a container stays in the trash as long as a request has the container.
-    leaving = {one["uuid"] for one in chosen if choice.requests or kind_of(one) != "log"}
+    leaving = {
+        collection["uuid"]
+        for collection in chosen
+        if choice.requests or kind_of(collection) != "log"
+    }
     mine, others = await _blocks(session, leaving)
     every = ended.keys() - used - set(map(_maker, needed))
     return PruningPlan(
         requests=every if choice.requests else set(map(_maker, chosen)),
         collections=chosen,
-        kept=len(needed),
+        needed=len(needed),
         # Blocks that another collection has stay in the store.
         freed=sizes_of(mine - others),
         shared=sizes_of(mine & others),
@@ -206,9 +210,9 @@ def _is_needed(collection: Mapping[str, Any], use: _Usage) -> bool:
 def _makers_of_inputs(collections: Iterable[Mapping[str, Any]], use: _Usage) -> set[str]:
     """The requests whose outputs another request has mounted."""
     return {
-        _maker(one)
-        for one in collections
-        if kind_of(one) == "output" and one["portable_data_hash"] in use.mounted
+        _maker(collection)
+        for collection in collections
+        if kind_of(collection) == "output" and collection["portable_data_hash"] in use.mounted
     }
 
 
@@ -218,40 +222,44 @@ def _maker(collection: Mapping[str, Any]) -> str:
 
 
 async def _ended(
-    session: CliSession, wanted: RequestSelection, choice: _Choice
+    session: CliSession, criteria: RequestSelection, choice: _Choice
 ) -> dict[str, str | None]:
-    """The requests that are meant and have ended, with their containers."""
-    found = await selection.find(session, wanted, ("output_uuid",))
+    """The requests that match and have ended, with their containers."""
+    selected = await selection.find(session, criteria, ("output_uuid",))
     before = format_time(datetime.now(UTC) - timedelta(seconds=choice.older))
     ended = {
-        one.request["uuid"]: one.request["container_uuid"]
-        for one in found.requests
-        if one.request["state"] == "Final"
-        and (not choice.older or one.request["created_at"] < before)
+        outcome.request["uuid"]: outcome.request["container_uuid"]
+        for outcome in selected.requests
+        if outcome.request["state"] == "Final"
+        and (not choice.older or outcome.request["created_at"] < before)
     }
     if not choice.never_reused:
         return ended
     sharing = await _sharing(session, ended.values())
-    return {one: its for one, its in ended.items() if sharing[its or ""] <= 1}
+    return {
+        request_uuid: container_uuid
+        for request_uuid, container_uuid in ended.items()
+        if sharing[container_uuid or ""] <= 1
+    }
 
 
 async def _made_for(
     session: CliSession, requests: Mapping[str, str | None], choice: _Choice
 ) -> AsyncGenerator[Record]:
-    """The collections that were made for these requests, and are meant."""
+    """The collections that were made for these requests and that the options choose."""
     filters = [MADE, *([["properties.type", "=", "log"]] if choice.logs_only else [])]
     async with aclosing(
         session.api.pages("collections", filters=filters, select=_FIELDS, size=_PAGE)
     ) as pages:
         async for page in pages:
-            for one in page:
-                if one["properties"]["container_request"] not in requests:
+            for collection in page:
+                if collection["properties"]["container_request"] not in requests:
                     continue
-                is_named = kind_of(one) == "output" and not (one["name"] or "").startswith(
-                    UNNAMED_OUTPUT
-                )
+                is_named = kind_of(collection) == "output" and not (
+                    collection["name"] or ""
+                ).startswith(UNNAMED_OUTPUT)
                 if choice.named or not is_named:
-                    yield one
+                    yield collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,48 +277,53 @@ async def _usage(session: CliSession) -> _Usage:
     fields = ("mounts", "state", "container_image", "steps")
     async with aclosing(session.api.pages("containers", select=fields, size=_PAGE)) as pages:
         async for page in pages:
-            for one in page:
-                named = {*mount_resolution.named_hashes(one["mounts"]), *image_names(one["steps"])}
-                named.add(one["container_image"])
+            for container in page:
+                named = {
+                    *mount_resolution.named_hashes(container["mounts"]),
+                    *image_names(container["steps"]),
+                }
+                named.add(container["container_image"])
                 use.mounted.update(named)
-                if one["state"] in ("Queued", "Locked", "Running"):
+                if container["state"] in ("Queued", "Locked", "Running"):
                     use.live.update(named)
     filters = [["state", "=", "Committed"], ["container_uuid", "=", None]]
     async with aclosing(
         session.api.pages("container_requests", filters=filters, select=("mounts",), size=_PAGE)
     ) as pages:
         async for page in pages:
-            for one in page:
+            for request in page:
                 use.awaited.update(
-                    source.request_uuid for source in mount_resolution.outputs(one["mounts"])
+                    source.request_uuid for source in mount_resolution.outputs(request["mounts"])
                 )
-                use.live.update(mount_resolution.named_hashes(one["mounts"]))
+                use.live.update(mount_resolution.named_hashes(request["mounts"]))
     return use
 
 
 async def _sharing(session: CliSession, containers: Iterable[str | None]) -> Counter[str]:
     """Number of requests of each container."""
-    wanted, found = sorted({one for one in containers if one}), Counter[str]()
-    for start in range(0, len(wanted), _MANIFESTS):
-        some = [["container_uuid", "in", wanted[start : start + _MANIFESTS]]]
+    distinct, counts = sorted({uuid for uuid in containers if uuid}), Counter[str]()
+    for start in range(0, len(distinct), _MANIFESTS):
+        some = [["container_uuid", "in", distinct[start : start + _MANIFESTS]]]
         async with aclosing(
             session.api.pages(
                 "container_requests", filters=some, select=("container_uuid",), size=_PAGE
             )
         ) as pages:
             async for page in pages:
-                found.update(one["container_uuid"] for one in page)
-    return found
+                counts.update(request["container_uuid"] for request in page)
+    return counts
 
 
 async def _blocks(session: CliSession, chosen: set[str]) -> tuple[set[str], set[str]]:
-    """The blocks of the chosen collections, and those of all others that can be read."""
+    """The blocks of the chosen collections, and of all other readable collections."""
     mine, others = set[str](), set[str]()
     if not chosen:
         return mine, others
     async with aclosing(manifests(session, ())) as every:
-        async for one in every:
-            (mine if one["uuid"] in chosen else others).update(blocks_of(one["manifest_text"]))
+        async for collection in every:
+            (mine if collection["uuid"] in chosen else others).update(
+                blocks_of(collection["manifest_text"])
+            )
     return mine, others
 
 
@@ -326,14 +339,14 @@ async def manifests(session: CliSession, filters: Sequence[Any]) -> AsyncGenerat
             session.api.pages("collections", filters=filters, select=fields, size=_MANIFESTS)
         ) as pages:
             async for page in pages:
-                for one in page:
-                    yield one
+                for collection in page:
+                    yield collection
                 done += len(page)
                 report(done, max(done, answer["items_available"]))
 
 
 async def _trash(session: CliSession, plan: PruningPlan, choice: _Choice) -> None:
-    deleted = [("collections", str(one["uuid"])) for one in plan.collections]
+    deleted = [("collections", str(collection["uuid"])) for collection in plan.collections]
     if choice.requests:
         deleted += [("container_requests", uuid) for uuid in sorted(plan.requests)]
     with display.progress("Trash", is_bytes=False) as report:

@@ -87,58 +87,59 @@ def share(
         if who is not None:
             party = await sharing.find_party(session.api, who, uuid[:5])
             await sharing.share_with(session.api, uuid, party, f"can_{can}", may_enter=may_enter)
-        found = [
+        access = [
             *await sharing.list_access(session.api, uuid),
             *await _addresses(session, uuid),
         ]
         if who == "public":
-            return found, describe_public(await _config(session), uuid)
-        return found, _missing(uuid, found) if who else ""
+            return access, describe_public(await _config(session), uuid)
+        return access, _missing(uuid, access) if who else ""
 
-    links, said = with_session(action)
+    links, remark = with_session(action)
     yield links
     if not links:
         display.note(f"{what}: shared with nobody")
         return
     _show(links)
-    if said:
-        display.note(said)
+    if remark:
+        display.note(remark)
 
 
 def _show(links: list[Record]) -> None:
-    if not any(one["of"] in _OF_REQUEST for one in links):
+    if not any(link["of"] in _OF_REQUEST for link in links):
         display.table(
-            ("WHO", "MAY", "UUID"), ((one["who"], one["can"], one["tail_uuid"]) for one in links)
+            ("WHO", "MAY", "UUID"),
+            ((link["who"], link["can"], link["tail_uuid"]) for link in links),
         )
         return
     # Of a request: its records one by one, so that the answer names all that is shared.
     display.table(
         ("WHO", "MAY", "OF", "UUID"),
-        ((one["who"], one["can"], one["of"], one["head_uuid"]) for one in links),
+        ((link["who"], link["can"], link["of"], link["head_uuid"]) for link in links),
     )
 
 
 def _missing(uuid: str, links: list[Record]) -> str:
     """A message about a request whose output does not exist, so that it could not be shared."""
-    if not is_uuid(uuid, Infix.REQUEST) or any(one["of"] == "output" for one in links):
+    if not is_uuid(uuid, Infix.REQUEST) or any(link["of"] == "output" for link in links):
         return ""
     return f"{uuid}: has no output that could be shared; share it again once it has one"
 
 
-def _share_by_link(what: str, seconds: int | None) -> display.Output:
+def _share_by_link(name: str, seconds: int | None) -> display.Output:
     async def action(session: CliSession) -> Record:
-        uuid = await _find_collection(session, what)
+        uuid = await _find_collection(session, name)
         ends = (
             None if seconds is None else format_time(datetime.now(UTC) + timedelta(seconds=seconds))
         )
         return await sharing.make_address(session.api, uuid, ends)
 
-    made = with_session(action)
-    yield made
-    click.echo(made["url"])
-    until = f" until {made['expires_at']}" if made["expires_at"] else ""
+    address = with_session(action)
+    yield address
+    click.echo(address["url"])
+    until = f" until {address['expires_at']}" if address["expires_at"] else ""
     display.note(
-        f"anybody with this address reads {what}{until}; 'lading unshare {what} --link' ends it"
+        f"anybody with this address reads {name}{until}; 'lading unshare {name} --link' ends it"
     )
 
 
@@ -159,9 +160,9 @@ def unshare(what: str, who: str | None, by_link: bool) -> display.Output:
         if who is None:
             uuid = await _find_collection(session, what)
             addresses = await _addresses(session, uuid)
-            for one in addresses:
-                await session.api.delete(_TOKENS, one["uuid"])
-            ended = {one["uuid"]: uuid for one in addresses}
+            for address in addresses:
+                await session.api.delete(_TOKENS, address["uuid"])
+            ended = {address["uuid"]: uuid for address in addresses}
         else:
             uuid = await _find_shared(session, what)
             party = await sharing.find_party(session.api, who, uuid[:5])
@@ -185,64 +186,65 @@ def _with(who: str | None) -> str:
     return f"with {who}" if who else "by an address"
 
 
-async def _find_shared(session: CliSession, what: str) -> str:
+async def _find_shared(session: CliSession, shared: str) -> str:
     """The uuid of the shared collection, request or project; of one name, the collection. Raises
     Invalid, NotFound.
     """
-    if is_uuid(what, Infix.GROUP):
-        return what
-    if is_uuid(what, Infix.CONTAINER):
-        raise Invalid(f"{what}: a container is shared with its request; name the request")
-    reference = references.need_reference(what)
+    if is_uuid(shared, Infix.GROUP):
+        return shared
+    if is_uuid(shared, Infix.CONTAINER):
+        raise Invalid(f"{shared}: a container is shared with its request; name the request")
+    reference = references.need_reference(shared)
     name = reference.name
     if is_uuid(name, Infix.REQUEST):
         record = await references.find_request(session, name)
     elif not (is_uuid(name) or is_pdh(name)):
         try:
-            return _undivided(await references.find_stored(session, name), what, reference.path)
+            return _undivided(await references.find_stored(session, name), shared, reference.path)
         except NotFound as error:
             # A name with / may be the path of a project.
             with suppress(NotFound):
-                return await references.find_project(session, what)
+                return await references.find_project(session, shared)
             raise error
     else:
         record = await references.find_record(session, reference)
-    return _undivided(str(record["uuid"]), what, reference.path)
+    return _undivided(str(record["uuid"]), shared, reference.path)
 
 
-def _undivided(uuid: str, what: str, path: str) -> str:
+def _undivided(uuid: str, shared: str, path: str) -> str:
     """The uuid, if no part of its files was named. Raises Invalid."""
     if path:
         raise Invalid(
-            f"{what}: files are shared with their collection; leave {path!r} out, or copy it first"
+            f"{shared}: files are shared with their collection; "
+            f"leave {path!r} out, or copy it first"
         )
     return uuid
 
 
-async def _find_collection(session: CliSession, what: str) -> str:
+async def _find_collection(session: CliSession, shared: str) -> str:
     """The uuid of a collection for `--link`; that of a request is its output. Raises Invalid."""
-    uuid = await _find_shared(session, what)
+    uuid = await _find_shared(session, shared)
     if is_uuid(uuid, Infix.REQUEST):
         record = await references.find_record(session, references.FileReference(uuid))
         return str(record["uuid"])
     if not is_uuid(uuid, Infix.COLLECTION):
-        raise Invalid(f"{what}: a project has no address; share a collection of it")
+        raise Invalid(f"{shared}: a project has no address; share a collection of it")
     return uuid
 
 
 async def _addresses(session: CliSession, uuid: str) -> list[Record]:
     """The user's own unexpired tokens that read only this collection."""
-    found = await sharing.list_addresses(session.api, uuid, format_time(datetime.now(UTC)))
+    tokens = await sharing.list_addresses(session.api, uuid, format_time(datetime.now(UTC)))
     return [
         {
             "who": "by address",
             "can": "read",
             "of": "collection",
             "head_uuid": uuid,
-            "tail_uuid": one["uuid"],
-            "uuid": one["uuid"],
+            "tail_uuid": token["uuid"],
+            "uuid": token["uuid"],
         }
-        for one in found
+        for token in tokens
     ]
 
 

@@ -107,7 +107,7 @@ def scrub(data: Path | None, volume: str, rate: str | None) -> display.Output:
     if findings.damaged:
         display.table(
             ("BLOCK", "SIZE", "VOLUME", "DONE", "HITS"),
-            (_damage_row(one) for one in findings.damaged),
+            (_damage_row(block) for block in findings.damaged),
         )
     for failure in findings.failures:
         display.note(failure)
@@ -155,7 +155,7 @@ async def _look_at(storage: Storage, mount: VolumeMount, count: bool) -> dict[st
         row |= {"total": space.total, "free": space.free}
         if count:
             sizes = [stored.size async for stored in mount.volume.index()]
-            thrown = [one.size async for one in mount.volume.discarded()]
+            thrown = [stored.size async for stored in mount.volume.discarded()]
             row |= {
                 "blocks": len(sizes),
                 "bytes": sum(sizes),
@@ -191,25 +191,25 @@ def _volume_row(row: dict[str, Any]) -> Sequence[str]:
 
 
 def _last(state: UpkeepState) -> str:
-    now, said = time.time(), []
+    now, sentences = time.time(), []
     balance, scrub = state.balance, state.scrub
     if balance.at:
         lost = f", {_count(len(balance.lost), 'block')} lost" if balance.lost else ""
-        said.append(
+        sentences.append(
             f"gc {display.duration(now - balance.at)} ago: {_done(balance.done or {})}{lost}"
         )
     if scrub.ended:
-        found = len(scrub.damaged or ())
-        said.append(
+        damaged = len(scrub.damaged or ())
+        sentences.append(
             f"scrub {display.duration(now - scrub.ended)} ago: {_count(scrub.blocks, 'block')}, "
-            f"{found} damaged"
+            f"{damaged} damaged"
         )
     elif scrub.began:
-        said.append(
+        sentences.append(
             f"scrub under way: {_count(scrub.blocks, 'block')} read, "
             f"{len(scrub.damaged or ())} damaged"
         )
-    return f"lading: {'; '.join(said)}" if said else "lading: no gc or scrub was done yet"
+    return f"lading: {'; '.join(sentences)}" if sentences else "lading: no gc or scrub was done yet"
 
 
 async def _gc(directory: DataDirectory, *, dry_run: bool) -> tuple[Look, CollectorResult | None]:
@@ -247,7 +247,7 @@ def _show_plan(look: Look, limit: int) -> None:
 
 
 def _show_outcome(look: Look, outcome: CollectorResult | None) -> None:
-    seen = (
+    findings = (
         f"{_count(look.blocks, 'block')}, {display.size(look.bytes)}, "
         f"{look.named} named by collections"
     )
@@ -255,7 +255,7 @@ def _show_outcome(look: Look, outcome: CollectorResult | None) -> None:
     for step in look.plan.steps:
         sizes[step.kind] = sizes.get(step.kind, 0) + 1
     if outcome is None:
-        click.echo(f"lading: {seen}; would do: {_done(sizes)}; nothing was changed")
+        click.echo(f"lading: {findings}; would do: {_done(sizes)}; nothing was changed")
         return
     for failure in outcome.failures[:_SHOWN]:
         display.note(failure)
@@ -264,7 +264,7 @@ def _show_outcome(look: Look, outcome: CollectorResult | None) -> None:
     recorded = (
         f"; copies of {_count(outcome.recorded, 'collection')} recorded" if outcome.recorded else ""
     )
-    click.echo(f"lading: {seen}; done: {_done(outcome.done)}{recorded}{left}{lacking}")
+    click.echo(f"lading: {findings}; done: {_done(outcome.done)}{recorded}{left}{lacking}")
 
 
 def _as_json(look: Look) -> dict[str, Any]:
@@ -324,5 +324,5 @@ def _damage_row(damage: Damage) -> Sequence[str]:
     )
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
