@@ -45,26 +45,26 @@ def import_(crate: Path, project: str | None, signers: Path | None) -> display.O
         name = crate_name(reader)
 
         async def action(session: CliSession) -> ImportedCrate:
-            place = await find_project(session, project) if project else None
+            owner = await find_project(session, project) if project else None
             with display.progress("Storing") as report:
                 return await import_crate(
-                    session.api, session.blocks, reader, name=name, project=place, progress=report
+                    session.api, session.blocks, reader, name=name, project=owner, progress=report
                 )
 
-        found = with_session(action)
+        imported = with_session(action)
     yield {
-        "project": found.project_uuid,
-        "collection": found.collection_uuid,
+        "project": imported.project_uuid,
+        "collection": imported.collection_uuid,
         "signed_by": reader.signer or None,
-        "stored": list(found.new),
-        "present": list(found.present),
-        "absent_images": list(found.absent_images),
+        "stored": list(imported.new),
+        "present": list(imported.present),
+        "absent_images": list(imported.absent_images),
     }
-    for pdh in found.absent_images:
+    for pdh in imported.absent_images:
         display.note(f"image {pdh} is neither in the crate nor here; add it before a replay")
     if reader.signer:
         display.note(f"signed by {reader.signer}")
     display.note(
-        f"stored {len(found.new)} collections in {found.project_uuid}; "
-        f"{len(found.present)} were here already"
+        f"stored {len(imported.new)} collections in {imported.project_uuid}; "
+        f"{len(imported.present)} were here already"
     )

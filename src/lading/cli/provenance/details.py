@@ -45,7 +45,7 @@ async def find_details(
     session: CliSession, causes: Causes, theirs: ComparedRequest, ours: ComparedRequest
 ) -> Details:
     """The details of the difference of two requests."""
-    found = Details()
+    details = Details()
     for step in causes.steps:
         pair = [
             str((side.container or {}).get("container_image") or "")
@@ -53,91 +53,91 @@ async def find_details(
         ]
         if all(pair) and pair[0] != pair[1]:
             try:
-                found.image = await compare_images(session.api, session.blocks, *pair)
+                details.image = await compare_images(session.api, session.blocks, *pair)
             except LadingError as error:
-                found.image_fault = error.message
+                details.image_fault = error.message
     if theirs.container is not None and ours.container is not None:
         before, after = dict(theirs.container), dict(ours.container)
-        found.resources = resource_rows(before, after)
-        found.machine = await machine_rows(session.api, session.blocks, before, after)
-    return found
+        details.resources = resource_rows(before, after)
+        details.machine = await machine_rows(session.api, session.blocks, before, after)
+    return details
 
 
 async def find_contents(session: CliSession, files: Sequence[Difference]) -> dict[str, list[str]]:
     """Differences of the first few small files, by path."""
-    found: dict[str, list[str]] = {}
-    for one in files:
-        before, after = one.before, one.after
+    lines_by_path: dict[str, list[str]] = {}
+    for difference in files:
+        before, after = difference.before, difference.after
         if not isinstance(before, File) or not isinstance(after, File):
             continue
-        if max(before.size, after.size) > LARGEST or len(found) == _MOST_FILES:
+        if max(before.size, after.size) > LARGEST or len(lines_by_path) == _MOST_FILES:
             continue
         pair = [b"", b""]
         async for number, piece in read_files(session.blocks, [before, after]):
             pair[number] += piece
-        lines = content_difference(one.path, *pair)
+        lines = content_difference(difference.path, *pair)
         if lines:
-            found[one.path] = lines
-    return found
+            lines_by_path[difference.path] = lines
+    return lines_by_path
 
 
-def show_details(found: Details) -> None:
+def show_details(details: Details) -> None:
     """Print images, resources and machines."""
-    if found.image is not None:
+    if details.image is not None:
         click.echo()
-        _show_image(found.image)
-    elif found.image_fault:
-        display.note(f"the images are not compared: {found.image_fault}")
-    for title, rows in (("RESOURCES", found.resources), ("MACHINE", found.machine)):
+        _show_image(details.image)
+    elif details.image_fault:
+        display.note(f"the images are not compared: {details.image_fault}")
+    for title, rows in (("RESOURCES", details.resources), ("MACHINE", details.machine)):
         if rows:
             click.echo()
             display.table((title, "BEFORE", "AFTER"), [_cut(row) for row in rows])
 
 
-def show_contents(found: Mapping[str, list[str]], path: str) -> None:
+def show_contents(lines_by_path: Mapping[str, list[str]], path: str) -> None:
     """Print how a file differs, below its name."""
-    for line in found.get(path, ()):
+    for line in lines_by_path.get(path, ()):
         click.secho(f"    {line}", fg={"+": "green", "-": "red"}.get(line[:1]))
 
 
 def show_trees(steps: Sequence[StepDifference]) -> None:
     """Print the steps of two trees that differ."""
     rows: list[tuple[str, ...]] = []
-    for one in steps:
-        name = display.shorten(one.name, _LONGEST)
-        if one.before is None or one.after is None:
-            sides = ("-", "a step") if one.before is None else ("a step", "-")
+    for step in steps:
+        name = display.shorten(step.name, _LONGEST)
+        if step.before is None or step.after is None:
+            sides = ("-", "a step") if step.before is None else ("a step", "-")
             rows.append((name, "(the step)", *sides))
         differences = [
             {"field": each.field, "request": each.theirs, "container": each.ours}
-            for each in one.fields
+            for each in step.fields
         ]
         for row in difference_rows({"nearest": {"differences": differences}}):
             field, before, after = row
             shown = shorten_pair(before, after, _LONGEST)
             rows.append((name, display.shorten(field, _LONGEST), *shown))
         rows += [
-            (name, f"mounts.{path}", "(made by an earlier step)", "") for path in one.explained
+            (name, f"mounts.{path}", "(made by an earlier step)", "") for path in step.explained
         ]
-    same = sum(not one.differs for one in steps)
+    same = sum(not step.differs for step in steps)
     click.echo(f"{len(steps)} steps, {same} of them equal")
     if rows:
         click.echo()
         display.table(("STEP", "FIELD", "BEFORE", "AFTER"), rows)
 
 
-def details_document(found: Details) -> Mapping[str, Any]:
+def details_document(details: Details) -> Mapping[str, Any]:
     """The details for programs."""
-    image = found.image
+    image = details.image
     return {
         "image": image
         and {
             "layers": {"before": image.before, "after": image.after, "shared": image.shared},
             "packages": [_row(row) for row in image.packages],
         },
-        "resources": [_row(row) for row in found.resources],
-        "machine": [_row(row) for row in found.machine],
-        "contents": dict(found.contents),
+        "resources": [_row(row) for row in details.resources],
+        "machine": [_row(row) for row in details.machine],
+        "contents": dict(details.contents),
     }
 
 
@@ -145,17 +145,17 @@ def trees_document(steps: Sequence[StepDifference]) -> list[Mapping[str, Any]]:
     """The steps of two trees for programs."""
     return [
         {
-            "name": one.name,
-            "before": one.before["uuid"] if one.before else None,
-            "after": one.after["uuid"] if one.after else None,
-            "differs": one.differs,
-            "explained_inputs": list(one.explained),
+            "name": step.name,
+            "before": step.before["uuid"] if step.before else None,
+            "after": step.after["uuid"] if step.after else None,
+            "differs": step.differs,
+            "explained_inputs": list(step.explained),
             "differences": [
                 {"field": each.field, "before": each.theirs, "after": each.ours}
-                for each in one.fields
+                for each in step.fields
             ],
         }
-        for one in steps
+        for step in steps
     ]
 
 
@@ -172,7 +172,7 @@ def _show_image(image: ImageDifference) -> None:
 
 
 def _cut(row: Row) -> Row:
-    name, before, after = (display.shorten(one, _LONGEST) for one in row)
+    name, before, after = (display.shorten(cell, _LONGEST) for cell in row)
     return name, before, after
 
 

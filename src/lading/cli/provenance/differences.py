@@ -24,27 +24,27 @@ _LONGEST: Final = 40
 """Characters of a value in the table."""
 
 
-async def find_both(session: CliSession, given: Sequence[str]) -> list[Record] | None:
+async def find_both(session: CliSession, names: Sequence[str]) -> list[Record] | None:
     """The requests that both texts name; None if one of them names stored data."""
-    uuids = [await _request_uuid(session, text) for text in given]
+    uuids = [await _request_uuid(session, name) for name in names]
     if not all(uuids):
         return None
     return [await references.find_request(session, uuid) for uuid in uuids]
 
 
-async def _request_uuid(session: CliSession, text: str) -> str:
+async def _request_uuid(session: CliSession, name: str) -> str:
     """The uuid of the request that a text names, or `last`; "" if it names stored data."""
-    name = references.need_reference(text)
-    if name.path or is_pdh(name.name):
+    reference = references.need_reference(name)
+    if reference.path or is_pdh(reference.name):
         return ""
-    if is_uuid(name.name) or name.name == references.LAST:
-        is_request = name.name == references.LAST or is_uuid(name.name, Infix.REQUEST)
-        return name.name if is_request else ""
+    if is_uuid(reference.name) or reference.name == references.LAST:
+        is_request = reference.name == references.LAST or is_uuid(reference.name, Infix.REQUEST)
+        return reference.name if is_request else ""
     try:
-        found = await references.find_named(session, name.name)
+        found = await references.find_named(session, reference.name)
     except NotFound:
         # The end of a uuid, which names requests alone.
-        return str((await references.find_request(session, name.name))["uuid"])
+        return str((await references.find_request(session, reference.name))["uuid"])
     return found if is_uuid(found, Infix.REQUEST) else ""
 
 
@@ -57,59 +57,61 @@ async def climb(session: CliSession, request: Record, answer: Mapping[str, Any])
     near = (answer["decision"] or {}).get("nearest")
     if not near or not request["container_uuid"]:
         return None
-    if not any(str(one["field"]).startswith("mounts") for one in near["differences"]):
+    if not any(str(difference["field"]).startswith("mounts") for difference in near["differences"]):
         return None
-    held = [request["container_uuid"], near["container_uuid"]]
-    rows = await session.api.list("containers", filters=[["uuid", "in", held]])
-    containers = {one["uuid"]: one for one in rows}
+    container_uuids = [request["container_uuid"], near["container_uuid"]]
+    rows = await session.api.list("containers", filters=[["uuid", "in", container_uuids]])
+    containers = {row["uuid"]: row for row in rows}
     # The earlier container may be that of another user.
-    if not all(one in containers for one in held):
+    if not all(uuid in containers for uuid in container_uuids):
         return None
     ours, theirs = (
-        ComparedRequest(request=known, container=containers[uuid])
-        for known, uuid in zip((request, containers[held[1]]), held, strict=True)
+        ComparedRequest(request=request, container=containers[uuid])
+        for request, uuid in zip(
+            (request, containers[container_uuids[1]]), container_uuids, strict=True
+        )
     )
     return await find_causes(session.api, ours, theirs)
 
 
-def cause_text(found: Causes) -> str:
+def cause_text(causes: Causes) -> str:
     """The first cause in one sentence; "" without one."""
-    cause = found.first
+    cause = causes.first
     return f"{display.plain(cause.name)}: {_sentence(cause)}" if cause else ""
 
 
-def show_causes(found: Causes) -> None:
+def show_causes(causes: Causes) -> None:
     """Print the first cause, then all steps with their differences."""
-    cause = found.first
+    cause = causes.first
     if cause is None:
         click.echo("Both are one computation: nothing that reuse looks at differs.")
         return
-    click.echo(f"first cause: {cause_text(found)}")
+    click.echo(f"first cause: {cause_text(causes)}")
     click.echo()
     rows = [
-        (display.shorten(one.name, _LONGEST), *row) for one in found.steps for row in _rows(one)
+        (display.shorten(step.name, _LONGEST), *row) for step in causes.steps for row in _rows(step)
     ]
     display.table(("STEP", "FIELD", "BEFORE", "AFTER"), rows)
-    if found.is_cut:
+    if causes.is_cut:
         display.note("more steps differ, which were not compared")
 
 
-def documents(found: Causes) -> list[Mapping[str, Any]]:
+def documents(causes: Causes) -> list[Mapping[str, Any]]:
     """The steps for programs."""
     return [
         {
-            "name": one.name,
-            "before": one.theirs.request["uuid"],
-            "after": one.ours.request["uuid"],
-            "is_cause": one is found.first,
-            "repeats": one.repeats,
-            "explained_inputs": list(one.explained),
+            "name": step.name,
+            "before": step.theirs.request["uuid"],
+            "after": step.ours.request["uuid"],
+            "is_cause": step is causes.first,
+            "repeats": step.repeats,
+            "explained_inputs": list(step.explained),
             "differences": [
                 {"field": each.field, "before": each.theirs, "after": each.ours}
-                for each in one.fields
+                for each in step.fields
             ],
         }
-        for one in found.steps
+        for step in causes.steps
     ]
 
 
@@ -131,6 +133,7 @@ def _rows(step: StepComparison) -> list[tuple[str, str, str]]:
 
 def _values(fields: Sequence[FieldDifference]) -> Iterator[tuple[str, ...]]:
     differences = [
-        {"field": one.field, "request": one.theirs, "container": one.ours} for one in fields
+        {"field": difference.field, "request": difference.theirs, "container": difference.ours}
+        for difference in fields
     ]
     return difference_rows({"nearest": {"differences": differences}})

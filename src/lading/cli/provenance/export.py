@@ -92,9 +92,9 @@ def export(
     if not output.absolute().parent.is_dir():
         raise Conflict(f"{output}: its directory is not there; make it first")
     signing = load_key(key) if key else None
-    wanted = _Wanted(
+    choice = _ExportOptions(
         request=request,
-        whole=whole,
+        with_origins=whole,
         with_data=with_data,
         with_images=with_images,
         license_text=license_text,
@@ -108,37 +108,39 @@ def export(
     except OSError as error:
         raise Unavailable(f"{output}: cannot be written: {error.strerror}") from error
     with beside as at:
-        place = Path(at) / "crate"
-        count = write(place, output.suffix == ".zip", wanted, signing)
+        draft = Path(at) / "crate"
+        count = write(draft, output.suffix == ".zip", choice, signing)
         # Refused if somebody made the target meanwhile, unless it is an empty directory.
-        place.rename(output)
+        draft.rename(output)
     yield {"output": str(output), "requests": count, "signed": bool(signing)}
     display.note(f"wrote {count} request{'' if count == 1 else 's'} to {output}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
+class _ExportOptions:
     """Options of one export."""
 
     request: str
-    whole: bool
+    with_origins: bool
     with_data: bool
     with_images: bool
     license_text: str
 
 
-def _write_crate(place: Path, packed: bool, wanted: _Wanted, key: Ed25519PrivateKey | None) -> int:
+def _write_crate(
+    path: Path, packed: bool, choice: _ExportOptions, key: Ed25519PrivateKey | None
+) -> int:
     options = CrateOptions(
         published=_now(),
         version=__version__,
-        license_text=wanted.license_text,
-        with_data=wanted.with_data,
-        with_images=wanted.with_images,
+        license_text=choice.license_text,
+        with_data=choice.with_data,
+        with_images=choice.with_images,
     )
 
     async def action(session: CliSession, writer: CrateWriter) -> int:
-        first = str((await find_request(session, wanted.request))["uuid"])
-        uuids = await find_origins(session.api, first) if wanted.whole else [first]
+        first = str((await find_request(session, choice.request))["uuid"])
+        uuids = await find_origins(session.api, first) if choice.with_origins else [first]
         with display.progress("Exporting", is_bytes=False) as report:
             count = await export_crate(
                 session.api, session.blocks, uuids, writer, options, progress=report
@@ -146,7 +148,7 @@ def _write_crate(place: Path, packed: bool, wanted: _Wanted, key: Ed25519Private
         await _tell_secrets(session, uuids)
         return count
 
-    with CrateWriter(place, packed=packed) as writer:
+    with CrateWriter(path, packed=packed) as writer:
         count = with_session(lambda session: action(session, writer))
         checksums = writer.finish()
         if key is not None:
@@ -158,7 +160,9 @@ async def _tell_secrets(session: CliSession, uuids: Sequence[str]) -> None:
     """Say which secrets a replay of the requests needs: no record has them, and so no crate."""
     fields = ("uuid", "secrets_needed")
     rows = await rows_by_field(session.api, "container_requests", "uuid", uuids, fields)
-    names = dict.fromkeys(one for row in rows for one in needed_names(row["secrets_needed"] or ()))
+    names = dict.fromkeys(
+        name for row in rows for name in needed_names(row["secrets_needed"] or ())
+    )
     if names:
         display.note(
             f"{', '.join(names)}: secrets that the commands need, and that are not in the crate; "
@@ -166,16 +170,18 @@ async def _tell_secrets(session: CliSession, uuids: Sequence[str]) -> None:
         )
 
 
-def _write_bag(place: Path, packed: bool, wanted: _Wanted, key: Ed25519PrivateKey | None) -> int:
+def _write_bag(
+    path: Path, packed: bool, choice: _ExportOptions, key: Ed25519PrivateKey | None
+) -> int:
     async def action(session: CliSession, writer: BagWriter) -> WrittenBag:
-        uuid = str((await find_request(session, wanted.request))["uuid"])
+        uuid = str((await find_request(session, choice.request))["uuid"])
         options = BagOptions(published=_now(), version=__version__)
         with display.progress("Exporting", is_bytes=False) as report:
             return await export_cwlprov(
                 session.api, session.blocks, uuid, writer, options, progress=report
             )
 
-    with BagWriter(place, packed=packed) as writer:
+    with BagWriter(path, packed=packed) as writer:
         written = with_session(lambda session: action(session, writer))
         if key is not None:
             writer.add_signature(sign(written.checksums, key))

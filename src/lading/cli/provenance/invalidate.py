@@ -51,8 +51,8 @@ def invalidate(
     --for-me for your own requests whatever you can read. The exit code is 1 if you may not withdraw
     one of the results.
     """
-    said = (reason or "").strip()
-    if bool(said) == undo:
+    stripped_reason = (reason or "").strip()
+    if bool(stripped_reason) == undo:
         raise click.UsageError("Give --reason TEXT, or --undo.")
 
     async def action(
@@ -63,10 +63,10 @@ def invalidate(
         if whole:
             results, further = results + further, []
         # Results that did not end well are never reused.
-        results = [one for one in results if one.container["state"] == "Complete"]
+        results = [result for result in results if result.container["state"] == "Complete"]
         if preview:
             return results, [], further
-        done, refused = await change_all(session.api, results, reason=said, own=own)
+        done, refused = await change_all(session.api, results, reason=stripped_reason, own=own)
         return done, refused, further
 
     done, refused, further = with_session(action)
@@ -76,20 +76,20 @@ def invalidate(
     verb = ("would be " if preview else "") + ("restored" if undo else "withdrawn")
     _show(verb, done)
     _show("made from them", further)
-    for one in refused:
+    for result in refused:
         advice = "" if undo else "; --for-me withdraws it for your own requests"
-        display.note(f"{one.container['uuid']}: you may not change this result for all{advice}")
+        display.note(f"{result.container['uuid']}: you may not change this result for all{advice}")
     if not done and not refused:
         display.note("there is no such result")
 
 
-async def _find(session: CliSession, what: str, *, undo: bool) -> list[AffectedResult]:
-    reference = references.need_reference(what)
+async def _find(session: CliSession, subject: str, *, undo: bool) -> list[AffectedResult]:
+    reference = references.need_reference(subject)
     if reference.path:
-        raise Invalid(f"{what}: name a collection, not a file in it")
+        raise Invalid(f"{subject}: name a collection, not a file in it")
     name = reference.name
     if is_uuid(name, Infix.CONTAINER):
-        raise Invalid(f"{what}: name a request that has this container")
+        raise Invalid(f"{subject}: name a request that has this container")
     if not is_pdh(name) and not is_uuid(name, Infix.COLLECTION):
         image = await _image(session, name)
         if not image:
@@ -110,9 +110,9 @@ async def _image(session: CliSession, name: str) -> str:
     # Imported here: results are mostly named by their request.
     from lading.client.images.links import list_images
 
-    for one in await list_images(session.api):
-        if name in one.names:
-            return one.pdh
+    for stored in await list_images(session.api):
+        if name in stored.names:
+            return stored.pdh
     user = await session.api.get("users", "current")
     filters = [["owner_uuid", "=", user["uuid"]], ["name", "=", name]]
     found = await session.api.list("collections", filters=filters, select=["uuid"], limit=1)
@@ -127,12 +127,12 @@ def _show(title: str, results: Sequence[AffectedResult]) -> None:
         ("NAME", "REQUEST", "CONTAINER", "STATE"),
         [
             (
-                display.shorten(one.name, 30),
-                str(one.request["uuid"]) if one.request else "",
-                str(one.container["uuid"]),
-                shown_container(one.container),
+                display.shorten(result.name, 30),
+                str(result.request["uuid"]) if result.request else "",
+                str(result.container["uuid"]),
+                shown_container(result.container),
             )
-            for one in results
+            for result in results
         ],
     )
 
@@ -140,10 +140,10 @@ def _show(title: str, results: Sequence[AffectedResult]) -> None:
 def _documents(results: Sequence[AffectedResult]) -> list[dict[str, Any]]:
     return [
         {
-            "name": one.name,
-            "request": one.request["uuid"] if one.request else None,
-            "container": one.container["uuid"],
-            "state": one.container["state"],
+            "name": result.name,
+            "request": result.request["uuid"] if result.request else None,
+            "container": result.container["uuid"],
+            "state": result.container["state"],
         }
-        for one in results
+        for result in results
     ]

@@ -45,10 +45,10 @@ def preview(what: str, variables: tuple[tuple[str, str], ...]) -> display.Output
     """
 
     path = Path(what)
-    given = _read(path) if path.is_file() else None
+    items_in_file = _read(path) if path.is_file() else None
 
     async def action(session: CliSession) -> list[StepPreview]:
-        items = await _recorded(session, what) if given is None else given
+        items = await _recorded(session, what) if items_in_file is None else items_in_file
         return await preview_pipeline(session.api, _changed(items, dict(variables)))
 
     yield from show_pipeline(with_session(action))
@@ -56,9 +56,9 @@ def preview(what: str, variables: tuple[tuple[str, str], ...]) -> display.Output
 
 def show_pipeline(steps: Sequence[StepPreview]) -> display.Output:
     """Print the summary, and the steps that would run."""
-    yield {"summary": summary(steps), "steps": [_document(one) for one in steps]}
+    yield {"summary": summary(steps), "steps": [_document(step) for step in steps]}
     click.echo(display.plain(summary(steps)))
-    running = [one for one in steps if one.reused is None]
+    running = [step for step in steps if step.reused is None]
     if not running:
         return
     click.echo()
@@ -66,20 +66,20 @@ def show_pipeline(steps: Sequence[StepPreview]) -> display.Output:
         ("STEP", "TOOK", "COST", "RUNS BECAUSE"),
         [
             (
-                display.shorten(one.name, 30),
-                "?" if one.seconds is None else display.duration(one.seconds),
-                "?" if one.cost is None else f"{one.cost:.2f}",
-                display.plain(one.reason),
+                display.shorten(step.name, 30),
+                "?" if step.seconds is None else display.duration(step.seconds),
+                "?" if step.cost is None else f"{step.cost:.2f}",
+                display.plain(step.reason),
             )
-            for one in running
+            for step in running
         ],
     )
-    known = [one for one in running if one.seconds is not None]
-    seconds = sum(one.seconds or 0.0 for one in known)
-    cost = sum(one.cost or 0.0 for one in known)
+    timed = [step for step in running if step.seconds is not None]
+    seconds = sum(step.seconds or 0.0 for step in timed)
+    cost = sum(step.cost or 0.0 for step in timed)
     click.echo()
     click.echo(
-        f"before, {len(known)} of these {len(running)} took {display.duration(seconds)} in all, "
+        f"before, {len(timed)} of these {len(running)} took {display.duration(seconds)} in all, "
         f"and cost {cost:.2f} dollars"
     )
 
@@ -88,45 +88,45 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
     if path.stat().st_size > _MOST_BYTES:
         raise Invalid(f"{path}: has more than {_MOST_BYTES} bytes")
     try:
-        found = json.loads(path.read_text())
+        document = json.loads(path.read_text())
     except (ValueError, RecursionError, OSError) as error:
         raise Invalid(f"{path}: is no JSON: {error}") from error
-    items = found.get("container_requests") if isinstance(found, dict) else found
-    if not isinstance(items, list) or not all(_is_step(one) for one in items) or not items:
+    items = document.get("container_requests") if isinstance(document, dict) else document
+    if not isinstance(items, list) or not all(_is_step(item) for item in items) or not items:
         raise Invalid(f"{path}: must have `container_requests`, an array of attributes of requests")
     if len(items) > _MOST:
         raise Invalid(f"{path}: has {len(items)} steps; {_MOST} are possible")
     return items
 
 
-def _is_step(one: Any) -> bool:
-    if not isinstance(one, dict) or not isinstance(one.get("mounts") or {}, dict):
+def _is_step(item: Any) -> bool:
+    if not isinstance(item, dict) or not isinstance(item.get("mounts") or {}, dict):
         return False
-    return all(isinstance(mount, dict) for mount in (one.get("mounts") or {}).values())
+    return all(isinstance(mount, dict) for mount in (item.get("mounts") or {}).values())
 
 
-async def _recorded(session: CliSession, what: str) -> list[Mapping[str, Any]]:
+async def _recorded(session: CliSession, name: str) -> list[Mapping[str, Any]]:
     """The steps that led to a request, without those that only submit others."""
-    first = await find_request(session, what)
+    first = await find_request(session, name)
     uuids = await find_origins(session.api, str(first["uuid"]))
     if len(uuids) > _MOST:
-        raise Conflict(f"{what}: {len(uuids)} requests led to it; {_MOST} are possible")
+        raise Conflict(f"{name}: {len(uuids)} requests led to it; {_MOST} are possible")
     sides = [
         await side_of(session.api, await session.api.get("container_requests", uuid))
         for uuid in uuids
     ]
     steps: list[Mapping[str, Any]] = []
-    batch, known = BatchSteps(), set()
-    for one in sorted(sides, key=lambda one: (one.request["created_at"], one.request["uuid"])):
-        container = one.container
+    batch, visited = BatchSteps(), set()
+    for side in sorted(sides, key=lambda side: (side.request["created_at"], side.request["uuid"])):
+        container = side.container
         if container is None:
-            raise Conflict(f"{one.request['uuid']}: never ran, so that its inputs are not known")
-        if container["uuid"] in known or (container["runtime_constraints"] or {}).get("API"):
+            raise Conflict(f"{side.request['uuid']}: never ran, so that its inputs are not known")
+        if container["uuid"] in visited or (container["runtime_constraints"] or {}).get("API"):
             continue
-        known.add(container["uuid"])
-        steps.append(batch.step(CrateStep(request=one.request, container=container)))
+        visited.add(container["uuid"])
+        steps.append(batch.step(CrateStep(request=side.request, container=container)))
     if not steps:
-        raise Conflict(f"{what}: has no steps but such as submit others")
+        raise Conflict(f"{name}: has no steps but such as submit others")
     return steps
 
 
@@ -152,11 +152,11 @@ def _changed(
     ]
 
 
-def _document(one: StepPreview) -> Mapping[str, Any]:
+def _document(step: StepPreview) -> Mapping[str, Any]:
     return {
-        "name": one.name,
-        "reused": one.reused,
-        "reason": one.reason or None,
-        "seconds": one.seconds,
-        "cost": one.cost,
+        "name": step.name,
+        "reused": step.reused,
+        "reason": step.reason or None,
+        "seconds": step.seconds,
+        "cost": step.cost,
     }

@@ -106,27 +106,27 @@ def replay(
     )
 
     async def action(session: CliSession) -> list[_Replay]:
-        async with AsyncExitStack() as held:
-            place = session
+        async with AsyncExitStack() as exit_stack:
+            target = session
             if other is not None:
-                place = await held.enter_async_context(session_with(read_server(other)))
+                target = await exit_stack.enter_async_context(session_with(read_server(other)))
             if is_crate:
-                steps = await _bring(place, crate, is_here=other is None)
-                contents = read_needed(secrets, (one.request for one in steps))
-                return await _replay(place, steps, contents, is_foreign=True)
-            steps = await _steps(session, request, whole=whole)
-            contents = read_needed(secrets, (one.request for one in steps))
+                steps = await _bring(target, crate, is_here=other is None)
+                contents = read_needed(secrets, (step.request for step in steps))
+                return await _replay(target, steps, contents, is_foreign=True)
+            steps = await _steps(session, request, is_tree=whole)
+            contents = read_needed(secrets, (step.request for step in steps))
             if other is None:
                 return await _replay(session, steps, contents, is_foreign=False)
-            await _carry(session, place, steps)
-            found = await _replay(place, steps, contents, is_foreign=True)
-            await _remember(session, found, place.address)
-            return found
+            await _carry(session, target, steps)
+            replays = await _replay(target, steps, contents, is_foreign=True)
+            await _remember(session, replays, target.address)
+            return replays
 
-    found = with_session(action)
-    is_equal = all(replayed.is_equal for replayed in found)
-    yield display.Conclusion([_document(replayed) for replayed in found], 0 if is_equal else 1)
-    _show(found)
+    replays = with_session(action)
+    is_equal = all(replayed.is_equal for replayed in replays)
+    yield display.Conclusion([_document(replayed) for replayed in replays], 0 if is_equal else 1)
+    _show(replays)
 
 
 async def _replay(
@@ -141,28 +141,28 @@ async def _replay(
     """
     bodies = [
         {
-            **replay_request(one.request, one.container, is_foreign=is_foreign),
-            **secrets_again(one.request, contents),
+            **replay_request(step.request, step.container, is_foreign=is_foreign),
+            **secrets_again(step.request, contents),
         }
-        for one in steps
+        for step in steps
     ]
-    made: list[Record] = []
+    submitted: list[Record] = []
     for start in range(0, len(bodies), _PAGE):
         body = {"container_requests": bodies[start : start + _PAGE]}
         answer = await session.api.action("container_requests", None, "batch", body=body)
-        made += answer["items"]
+        submitted += answer["items"]
     if not display.is_json_command():
-        display.note(f"{len(made)} submitted: {made[0]['name']}{_more(made)}")
-    ended = await wait_and_show(session.api, [str(one["uuid"]) for one in made])
+        display.note(f"{len(submitted)} submitted: {submitted[0]['name']}{_more(submitted)}")
+    ended = await wait_and_show(session.api, [str(request["uuid"]) for request in submitted])
     return [
         await _compared(session, step, outcome) for step, outcome in zip(steps, ended, strict=True)
     ]
 
 
-async def _steps(session: CliSession, text: str, *, whole: bool) -> list[_Step]:
+async def _steps(session: CliSession, name: str, *, is_tree: bool) -> list[_Step]:
     """The steps to replay, the earliest first. Raises Conflict for one without a container."""
-    uuids = [await find_with_output(session, text)]
-    if whole:
+    uuids = [await find_with_output(session, name)]
+    if is_tree:
         uuids = await find_origins(session.api, uuids[0])
     steps = []
     for uuid in uuids:
@@ -170,22 +170,22 @@ async def _steps(session: CliSession, text: str, *, whole: bool) -> list[_Step]:
         if side.container is None:
             raise Conflict(f"{uuid}: never ran, so that nothing is recorded to replay")
         steps.append(_Step(request=dict(side.request), container=dict(side.container)))
-    return _replayed(steps, uuids[0], is_tree=whole)
+    return _replayed(steps, uuids[0], is_tree=is_tree)
 
 
-def _replayed(steps: Sequence[_Step], what: str, *, is_tree: bool) -> list[_Step]:
+def _replayed(steps: Sequence[_Step], subject: str, *, is_tree: bool) -> list[_Step]:
     """The steps that can be replayed, the earliest first; of a container one. Raises Conflict if
     there are none.
     """
-    kept: dict[str, _Step] = {}
-    for one in sorted(steps, key=lambda one: str(one.request["created_at"])):
-        if is_tree and (one.container["runtime_constraints"] or {}).get("API"):
-            display.note(f"{display.plain(one.name)}: has access to the API, left out")
+    replayable: dict[str, _Step] = {}
+    for step in sorted(steps, key=lambda step: str(step.request["created_at"])):
+        if is_tree and (step.container["runtime_constraints"] or {}).get("API"):
+            display.note(f"{display.plain(step.name)}: has access to the API, left out")
             continue
-        kept.setdefault(str(one.container["uuid"]), one)
-    if not kept:
-        raise Conflict(f"{what}: no step of it can be replayed")
-    return list(kept.values())
+        replayable.setdefault(str(step.container["uuid"]), step)
+    if not replayable:
+        raise Conflict(f"{subject}: no step of it can be replayed")
+    return list(replayable.values())
 
 
 async def _bring(session: CliSession, crate: Path, *, is_here: bool) -> list[_Step]:
@@ -193,22 +193,22 @@ async def _bring(session: CliSession, crate: Path, *, is_here: bool) -> list[_St
     with CrateReader(crate) as reader:
         reader.check()
         contents = read_contents(reader)
-        steps = [_Step(request=one.request, container=one.container) for one in contents.runs]
+        steps = [_Step(request=run.request, container=run.container) for run in contents.runs]
         chosen = _replayed(steps, str(crate), is_tree=True)
         with display.progress("Storing") as report:
-            found = await import_crate(
+            imported = await import_crate(
                 session.api, session.blocks, reader, name=crate_name(reader), progress=report
             )
-    if found.absent_images:
+    if imported.absent_images:
         where = "here" if is_here else f"on {session.address}"
         raise Conflict(
-            f"{found.absent_images[0]}: this image is neither in the crate nor {where}; "
+            f"{imported.absent_images[0]}: this image is neither in the crate nor {where}; "
             "export it with --images, or add the image"
         )
     return chosen
 
 
-async def _carry(session: CliSession, place: CliSession, steps: Sequence[_Step]) -> None:
+async def _carry(session: CliSession, target: CliSession, steps: Sequence[_Step]) -> None:
     """Bring inputs, outputs and images of the steps to another server, by a crate."""
     options = CrateOptions(
         published=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -219,33 +219,33 @@ async def _carry(session: CliSession, place: CliSession, steps: Sequence[_Step])
     with tempfile.TemporaryDirectory(prefix="lading-replay-") as folder:
         crate = Path(folder) / "crate"
         with CrateWriter(crate, packed=False) as writer:
-            uuids = [str(one.request["uuid"]) for one in steps]
+            uuids = [str(step.request["uuid"]) for step in steps]
             await export_crate(session.api, session.blocks, uuids, writer, options)
             writer.finish()
-        await _bring(place, crate, is_here=False)
+        await _bring(target, crate, is_here=False)
 
 
-async def _remember(session: CliSession, found: Sequence[_Replay], where: str) -> None:
+async def _remember(session: CliSession, replays: Sequence[_Replay], where: str) -> None:
     """Keep what came of replays on another server, as links on the containers."""
     gate = asyncio.Semaphore(8)
 
-    async def keep(one: _Replay) -> None:
+    async def keep(replayed: _Replay) -> None:
         link = {
             "link_class": _LINK,
-            "name": "reproduced" if one.is_equal else "differs",
-            "head_uuid": one.step.container["uuid"],
+            "name": "reproduced" if replayed.is_equal else "differs",
+            "head_uuid": replayed.step.container["uuid"],
             "properties": {
                 "instance": where,
-                "request": one.outcome.request["uuid"],
-                **({} if one.is_equal else {"difference": one.said}),
+                "request": replayed.outcome.request["uuid"],
+                **({} if replayed.is_equal else {"difference": replayed.said}),
             },
         }
         async with gate:
             await session.api.create("links", link)
 
     async with asyncio.TaskGroup() as group:
-        for one in found:
-            group.create_task(keep(one))
+        for replayed in replays:
+            group.create_task(keep(replayed))
 
 
 async def _compared(session: CliSession, step: _Step, outcome: RequestOutcome) -> _Replay:
@@ -259,7 +259,10 @@ async def _compared(session: CliSession, step: _Step, outcome: RequestOutcome) -
     if before["output"] == after["output"]:
         return _Replay(step=step, outcome=outcome)
     try:
-        trees = [await find_tree(session, FileReference(one["output"])) for one in (before, after)]
+        trees = [
+            await find_tree(session, FileReference(container["output"]))
+            for container in (before, after)
+        ]
         difference = await first_difference(session.blocks, *trees)
     except LadingError as error:
         fault = f"another hash; the files cannot be compared: {error.message}"
@@ -267,32 +270,32 @@ async def _compared(session: CliSession, step: _Step, outcome: RequestOutcome) -
     return _Replay(step=step, outcome=outcome, difference=difference)
 
 
-def _show(found: Sequence[_Replay]) -> None:
-    equal = sum(one.is_equal for one in found)
-    if len(found) > 1 or equal < len(found):
+def _show(replays: Sequence[_Replay]) -> None:
+    equal = sum(replayed.is_equal for replayed in replays)
+    if len(replays) > 1 or equal < len(replays):
         display.table(
             ("STEP", "REPLAY", "RESULT"),
             [
                 (
-                    display.shorten(one.step.name, 30),
-                    str(one.outcome.request["uuid"]),
-                    display.plain(one.said),
+                    display.shorten(replayed.step.name, 30),
+                    str(replayed.outcome.request["uuid"]),
+                    display.plain(replayed.said),
                 )
-                for one in found
+                for replayed in replays
             ],
         )
         click.echo()
-    click.echo(f"reproduced {equal} of {len(found)}")
+    click.echo(f"reproduced {equal} of {len(replays)}")
 
 
-def _document(one: _Replay) -> dict[str, Any]:
-    difference = one.difference
+def _document(replayed: _Replay) -> dict[str, Any]:
+    difference = replayed.difference
     return {
-        "name": one.step.name,
-        "request": one.step.request["uuid"],
-        "replay": one.outcome.request["uuid"],
-        "reproduced": one.is_equal,
-        "fault": one.fault or None,
+        "name": replayed.step.name,
+        "request": replayed.step.request["uuid"],
+        "replay": replayed.outcome.request["uuid"],
+        "reproduced": replayed.is_equal,
+        "fault": replayed.fault or None,
         "difference": difference
         and {
             "path": difference.path,
@@ -303,5 +306,5 @@ def _document(one: _Replay) -> dict[str, Any]:
     }
 
 
-def _more(made: Sequence[Record]) -> str:
-    return f" and {len(made) - 1} more" if len(made) > 1 else ""
+def _more(submitted: Sequence[Record]) -> str:
+    return f" and {len(submitted) - 1} more" if len(submitted) > 1 else ""

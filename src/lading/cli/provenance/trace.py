@@ -70,40 +70,40 @@ def trace(
         mark_withdrawn(drawn)
         return drawn
 
-    found = with_session(action)
+    drawn_lineage = with_session(action)
     # Neither option, or both: both ways.
     up, down = upwards or not downwards, downwards or not upwards
-    kept = _near(found, up=up, down=down, depth=depth)
-    yield _document(found, kept)
+    shown_keys = _near(drawn_lineage, up=up, down=down, depth=depth)
+    yield _document(drawn_lineage, shown_keys)
     folded = fold(
-        [node for node in found.nodes.values() if node.key in kept],
-        [edge for edge in found.edges if kept.issuperset(edge)],
-        start=found.start,
+        [node for node in drawn_lineage.nodes.values() if node.key in shown_keys],
+        [edge for edge in drawn_lineage.edges if shown_keys.issuperset(edge)],
+        start=drawn_lineage.start,
         most=_MOST if form != "svg" else _MOST_DRAWN,
         by_step=not each,
     )
     match form:
         case "svg":
-            click.echo(to_svg(folded, start=found.start), nl=False)
+            click.echo(to_svg(folded, start=drawn_lineage.start), nl=False)
         case "dot":
             click.echo(to_dot(folded), nl=False)
         case "mermaid":
             click.echo(to_mermaid(folded), nl=False)
         case _:
-            _show_tree(folded, found.start, up=up, down=down)
+            _show_tree(folded, drawn_lineage.start, up=up, down=down)
     if folded.left_out:
         display.note(f"{folded.left_out} nodes further away are left out; give --depth")
-    if found.is_cut:
+    if drawn_lineage.is_cut:
         display.note("there are more: the server follows 10,000 containers each way")
 
 
-async def _find(session: CliSession, what: str) -> Lineage:
+async def _find(session: CliSession, subject: str) -> Lineage:
     """The lineage of a request, a collection, a file in one, or a path here."""
-    path = Path(what)
+    path = Path(subject)
     # In a thread: a directory may be large.
-    if (what.startswith((".", "/")) or "." in what) and await asyncio.to_thread(path.exists):
+    if (subject.startswith((".", "/")) or "." in subject) and await asyncio.to_thread(path.exists):
         return await _find_local(session, path)
-    reference = references.need_reference(what)
+    reference = references.need_reference(subject)
     name = reference.name
     if not (is_pdh(name) or is_uuid(name) or name == references.LAST):
         # The end of a uuid names a request too.
@@ -141,22 +141,24 @@ async def _find_local(session: CliSession, path: Path) -> Lineage:
     return await find_content_lineage(session.api, record)
 
 
-def _near(found: Lineage, *, up: bool, down: bool, depth: int | None) -> set[str]:
+def _near(drawn: Lineage, *, up: bool, down: bool, depth: int | None) -> set[str]:
     """The keys of the nodes to show."""
-    before, after = neighbours_of(found.edges)
-    steps = len(found.nodes) if depth is None else depth
-    ways = [ways for ways, wanted in ((before, up), (after, down)) if wanted]
-    return {key for one in ways for key in within(found.start, one, steps)}
+    before, after = neighbours_of(drawn.edges)
+    steps = len(drawn.nodes) if depth is None else depth
+    chosen_ways = [
+        chosen_ways for chosen_ways, is_chosen in ((before, up), (after, down)) if is_chosen
+    ]
+    return {key for way in chosen_ways for key in within(drawn.start, way, steps)}
 
 
 def _show_tree(graph: FoldedGraph, start: str, *, up: bool, down: bool) -> None:
-    nodes = {one.key: one for one in graph.nodes}
-    own = next(one for one in graph.nodes if any(each.key == start for each in one.nodes))
+    nodes = {node.key: node for node in graph.nodes}
+    own = next(node for node in graph.nodes if any(each.key == start for each in node.nodes))
     before, after = neighbours_of(graph.edges)
     lines = [_line(own)]
     ways = (("made from", before, up), ("used by", after, down))
-    for title, neighbours, wanted in ways:
-        if wanted:
+    for title, neighbours, is_chosen in ways:
+        if is_chosen:
             lines.append(
                 f"{title}: nothing that is recorded" if own.key not in neighbours else title
             )
@@ -188,26 +190,26 @@ def _identifier(node: FoldedNode) -> str:
     return first.request_uuid or (first.key if is_pdh(first.key) else "")
 
 
-def _document(found: Lineage, kept: set[str]) -> Mapping[str, Any]:
+def _document(drawn: Lineage, shown_keys: set[str]) -> Mapping[str, Any]:
     return {
-        "start": found.start,
-        "complete": not found.is_cut,
+        "start": drawn.start,
+        "complete": not drawn.is_cut,
         "nodes": [
             {
-                "key": one.key,
-                "kind": one.kind,
-                "name": one.name,
-                "state": one.api_state,
-                "status": one.state,
-                "request": one.request_uuid or None,
-                "readable": not one.sealed,
+                "key": node.key,
+                "kind": node.kind,
+                "name": node.name,
+                "state": node.api_state,
+                "status": node.state,
+                "request": node.request_uuid or None,
+                "readable": not node.sealed,
             }
-            for one in found.nodes.values()
-            if one.key in kept
+            for node in drawn.nodes.values()
+            if node.key in shown_keys
         ],
         "edges": [
             {"from": first, "to": second}
-            for first, second in dict.fromkeys(found.edges)
-            if kept.issuperset((first, second))
+            for first, second in dict.fromkeys(drawn.edges)
+            if shown_keys.issuperset((first, second))
         ],
     }
