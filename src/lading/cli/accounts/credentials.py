@@ -87,26 +87,26 @@ def set_credential(
 
     async def action(session: CliSession) -> Record:
         # Replaced in place: its uuid stays.
-        known = [one for one in await _mine(session) if one["name"] == name]
-        if known:
-            return await session.api.update(_CREDENTIALS, known[0]["uuid"], attributes)
+        existing = [record for record in await _mine(session) if record["name"] == name]
+        if existing:
+            return await session.api.update(_CREDENTIALS, existing[0]["uuid"], attributes)
         return await session.api.create(_CREDENTIALS, attributes)
 
-    made = with_session(action)
-    yield _picked(made)
-    click.echo(made["uuid"])
-    display.note(f"{name}: stored for {', '.join(urls)} until {made['expires_at']}")
+    stored = with_session(action)
+    yield _picked(stored)
+    click.echo(stored["uuid"])
+    display.note(f"{name}: stored for {', '.join(urls)} until {stored['expires_at']}")
 
 
 def _scopes(urls: Sequence[str], kind: str, options: Mapping[str, str | None]) -> list[str]:
     """The URLs with the options of their buckets as a query. Raises UsageError, Invalid."""
-    given = [f"{one}={encode(value)}" for one, value in options.items() if value]
-    if given and kind != S3:
+    query = [f"{option}={encode(value)}" for option, value in options.items() if value]
+    if query and kind != S3:
         raise click.UsageError("--endpoint, --region and --style are for s3:// URLs")
     # Each URL carries the options of its bucket (`core.tes.credentials`).
-    scopes = [one + ("?" + "&".join(given) if given else "") for one in urls]
-    for one in scopes:
-        parse_scope(one, kind)
+    scopes = [url + ("?" + "&".join(query) if query else "") for url in urls]
+    for scope in scopes:
+        parse_scope(scope, kind)
     return scopes
 
 
@@ -114,17 +114,17 @@ def _scopes(urls: Sequence[str], kind: str, options: Mapping[str, str | None]) -
 @display.with_json
 def list_credentials() -> display.Output:
     """List the credentials that you can read, without their secrets."""
-    found = with_session(_mine)
-    yield [_picked(one) for one in found]
+    credentials = with_session(_mine)
+    yield [_picked(record) for record in credentials]
     rows = (
         (
-            one["name"],
-            one["credential_class"],
-            one["external_id"],
-            one["expires_at"][:10],
-            " ".join(one["scopes"]),
+            record["name"],
+            record["credential_class"],
+            record["external_id"],
+            record["expires_at"][:10],
+            " ".join(record["scopes"]),
         )
-        for one in found
+        for record in credentials
     )
     display.table(("NAME", "CLASS", "KEY", "EXPIRES", "FOR"), rows)
 
@@ -136,9 +136,9 @@ def remove(names: tuple[str, ...]) -> display.Output:
     """Remove credentials, by name or uuid."""
 
     async def action(session: CliSession) -> list[str]:
-        known = await _mine(session)
+        credentials = await _mine(session)
         # All are looked up before the first is removed, so that a mistake changes nothing.
-        uuids = [_uuid(one, known) for one in names]
+        uuids = [_uuid(name, credentials) for name in names]
         for uuid in uuids:
             await session.api.delete(_CREDENTIALS, uuid)
         return uuids
@@ -151,16 +151,16 @@ def remove(names: tuple[str, ...]) -> display.Output:
 async def _mine(session: CliSession) -> list[Record]:
     filters = [["credential_class", "in", list(CLASSES)]]
     pages = session.api.pages(_CREDENTIALS, filters=filters, select=_SHOWN)
-    found = [one async for page in pages for one in page]
-    return sorted(found, key=lambda one: str(one["name"]))
+    credentials = [record async for page in pages for record in page]
+    return sorted(credentials, key=lambda record: str(record["name"]))
 
 
-def _uuid(name: str, known: list[Record]) -> str:
+def _uuid(name: str, credentials: list[Record]) -> str:
     if is_uuid(name, Infix.CREDENTIAL):
         return name
-    for one in known:
-        if one["name"] == name:
-            return str(one["uuid"])
+    for record in credentials:
+        if record["name"] == name:
+            return str(record["uuid"])
     raise NotFound(f"{name}: no such credential; 'lading credential list' shows yours")
 
 

@@ -108,7 +108,7 @@ def create(
         )
     if expires is not None and expires <= format_time(datetime.now(UTC)):
         raise click.UsageError("--expires: that moment has passed")
-    given = [references.need_reference(one) for one in collections]
+    readable = [references.need_reference(name) for name in collections]
 
     chosen = (
         (token_scopes.ALL, everything),
@@ -117,11 +117,11 @@ def create(
     )
 
     async def action(session: CliSession) -> Record:
-        wanted = [scope for group, is_chosen in chosen if is_chosen for scope in group]
-        for reference in given:
-            wanted += await _reading(session, reference)
+        granted = [scope for group, is_chosen in chosen if is_chosen for scope in group]
+        for reference in readable:
+            granted += await _reading(session, reference)
         attributes: Record = {
-            "scopes": list(dict.fromkeys([*wanted, *scopes])),
+            "scopes": list(dict.fromkeys([*granted, *scopes])),
             "expires_at": expires,
         }
         if who is not None:
@@ -143,14 +143,14 @@ async def _reading(session: CliSession, reference: references.FileReference) -> 
     return tuple(token_scopes.reading_collection(uuid))
 
 
-def _show_secret(made: Record) -> display.Output:
-    secret = f"v2/{made['uuid']}/{made['api_token']}"
-    yield {"token": secret, **_picked(made)}
+def _show_secret(issued: Record) -> display.Output:
+    secret = f"v2/{issued['uuid']}/{issued['api_token']}"
+    yield {"token": secret, **_picked(issued)}
     click.echo(secret)
-    until = f"until {made['expires_at']}" if made["expires_at"] else "until it is revoked"
+    until = f"until {issued['expires_at']}" if issued["expires_at"] else "until it is revoked"
     display.note(
-        f"{_scopes(made)}; good {until}; shown this once; "
-        f"'lading token revoke {made['uuid']}' ends it"
+        f"{_scopes(issued)}; good {until}; shown this once; "
+        f"'lading token revoke {issued['uuid']}' ends it"
     )
 
 
@@ -187,21 +187,23 @@ def list_tokens(who: str | None, everybody: bool, expired: bool) -> display.Outp
             )
             filters.append(["owner_uuid", "=", owner["uuid"]])
         pages = session.api.pages(_TOKENS, filters=filters, select=_SHOWN)
-        return [one async for page in pages for one in page]
+        return [record async for page in pages for record in page]
 
     now = format_time(datetime.now(UTC))
-    found = [one for one in with_session(action) if expired or (one["expires_at"] or now) >= now]
-    found.sort(key=lambda one: one["last_used_at"] or one["created_at"])
-    yield [_picked(one) for one in found]
+    tokens = [
+        record for record in with_session(action) if expired or (record["expires_at"] or now) >= now
+    ]
+    tokens.sort(key=lambda record: record["last_used_at"] or record["created_at"])
+    yield [_picked(record) for record in tokens]
     rows = (
         (
-            one["uuid"],
-            _day(one["created_at"]),
-            _day(one["last_used_at"]),
-            _end(one["expires_at"], now),
-            _scopes(one),
+            record["uuid"],
+            _day(record["created_at"]),
+            _day(record["last_used_at"]),
+            _end(record["expires_at"], now),
+            _scopes(record),
         )
-        for one in found
+        for record in tokens
     )
     display.table(("UUID", "MADE", "USED", "EXPIRES", "MAY"), rows)
 
@@ -218,17 +220,17 @@ def show(which: str | None) -> display.Output:
     async def action(session: CliSession) -> Record:
         return await _current(session) if uuid is None else await session.api.get(_TOKENS, uuid)
 
-    found = with_session(action)
-    yield _picked(found)
+    record = with_session(action)
+    yield _picked(record)
     display.fields(
         (
-            ("uuid", found["uuid"]),
-            ("user", found["owner_uuid"]),
-            ("may", "; ".join(found["scopes"]) or "nothing"),
-            ("made", found["created_at"] or ""),
-            ("used", found["last_used_at"] or ""),
-            ("from", found["last_used_by_ip_address"] or ""),
-            ("expires", found["expires_at"] or "never"),
+            ("uuid", record["uuid"]),
+            ("user", record["owner_uuid"]),
+            ("may", "; ".join(record["scopes"]) or "nothing"),
+            ("made", record["created_at"] or ""),
+            ("used", record["last_used_at"] or ""),
+            ("from", record["last_used_by_ip_address"] or ""),
+            ("expires", record["expires_at"] or "never"),
         )
     )
 
@@ -270,13 +272,13 @@ async def _current(session: CliSession) -> Record:
     return found
 
 
-def _uuid(text: str) -> str:
+def _uuid(identifier: str) -> str:
     """The uuid of a token that is given by its uuid or in its v2 form. Raises Invalid without
     repeating a secret.
     """
-    parts = text.split("/")
+    parts = identifier.split("/")
     # v2/UUID/SECRET, possibly with a container's uuid as fourth part.
-    uuid = parts[1] if len(parts) in (3, 4) and parts[0] == "v2" else text
+    uuid = parts[1] if len(parts) in (3, 4) and parts[0] == "v2" else identifier
     if not is_uuid(uuid, Infix.TOKEN):
         raise Invalid(
             "not a token: give its uuid, which 'lading token list' shows, or all of v2/UUID/SECRET"
@@ -285,13 +287,13 @@ def _uuid(text: str) -> str:
 
 
 def _scopes(record: Record) -> str:
-    given = list(record["scopes"])
-    if "all" in given:
+    scopes = list(record["scopes"])
+    if "all" in scopes:
         return "all that its user may"
-    if given == list(token_scopes.READ_ONLY):
+    if scopes == list(token_scopes.READ_ONLY):
         return "read only"
-    text = ", ".join(one.replace(token_scopes.API, "") for one in given) or "nothing"
-    return text if len(text) <= _FEW else f"{text[:_FEW]}... ({len(given)} scopes)"
+    listed = ", ".join(scope.replace(token_scopes.API, "") for scope in scopes) or "nothing"
+    return listed if len(listed) <= _FEW else f"{listed[:_FEW]}... ({len(scopes)} scopes)"
 
 
 def _day(moment: str | None) -> str:

@@ -90,14 +90,16 @@ def list_users(inactive: bool) -> display.Output:
     filters = [["is_active", "=", False]] if inactive else []
 
     async def action(session: CliSession) -> list[Record]:
-        found = [one async for page in session.api.pages("users", filters=filters) for one in page]
-        return sorted(found, key=lambda one: (one.get("username") or "", one["uuid"]))
+        users = [
+            record async for page in session.api.pages("users", filters=filters) for record in page
+        ]
+        return sorted(users, key=lambda record: (record.get("username") or "", record["uuid"]))
 
-    found = with_session(action)
-    yield [_picked(one) for one in found]
+    users = with_session(action)
+    yield [_picked(record) for record in users]
     rows = (
-        (one.get("username") or "", one.get("email") or "", _state(one), one["uuid"])
-        for one in found
+        (record.get("username") or "", record.get("email") or "", _state(record), record["uuid"])
+        for record in users
     )
     display.table(("NAME", "EMAIL", "STATE", "UUID"), rows)
 
@@ -110,21 +112,23 @@ def show(who: str | None) -> display.Output:
 
     async def action(session: CliSession) -> Record:
         if who is None:
-            found: Record = await session.api.request("GET", "users/current")
-            return found
+            current: Record = await session.api.request("GET", "users/current")
+            return current
         return await find_user(session, who)
 
-    found = with_session(action)
-    yield _picked(found)
-    name = " ".join(part for part in (found.get("first_name"), found.get("last_name")) if part)
+    record = with_session(action)
+    yield _picked(record)
+    name = " ".join(
+        name_part for name_part in (record.get("first_name"), record.get("last_name")) if name_part
+    )
     display.fields(
         (
-            ("uuid", found["uuid"]),
-            ("name", found.get("username") or ""),
-            ("e-mail", found.get("email") or ""),
+            ("uuid", record["uuid"]),
+            ("name", record.get("username") or ""),
+            ("e-mail", record.get("email") or ""),
             ("full name", name),
-            ("state", _state(found)),
-            ("made", found.get("created_at") or ""),
+            ("state", _state(record)),
+            ("made", record.get("created_at") or ""),
         )
     )
 
@@ -148,14 +152,14 @@ def change(
     is_admin: bool | None,
 ) -> display.Output:
     """Change attributes of USER."""
-    given = {
+    attributes = {
         "username": name,
         "email": email,
         "first_name": first_name,
         "last_name": last_name,
         "is_admin": is_admin,
     }
-    changes = {key: value for key, value in given.items() if value is not None}
+    changes = {key: value for key, value in attributes.items() if value is not None}
     if not changes:
         raise click.UsageError("name an attribute to change, for example --email ADDRESS")
     yield from _change(who, changes, "changed")
@@ -227,14 +231,14 @@ async def find_user(session: CliSession, who: str) -> Record:
         raise Invalid(f"{who}: is not the uuid of a user")
     field = "email" if "@" in who else "username"
     # Two are enough to see that the name is ambiguous.
-    found = await session.api.list("users", filters=[[field, "=", who]], limit=2)
-    if not found:
+    matches = await session.api.list("users", filters=[[field, "=", who]], limit=2)
+    if not matches:
         raise NotFound(
             f"{who}: no user is called so; 'lading user list' has those that you can see"
         )
-    if len(found) > 1:
+    if len(matches) > 1:
         raise Invalid(f"{who}: several users are called so; give the uuid")
-    return found[0]
+    return matches[0]
 
 
 def _change(who: str, changes: Record, outcome: str) -> display.Output:
