@@ -29,7 +29,7 @@ def play(*words: str, steps: tuple[CheckStep, ...], fault: BaseException | None 
     @click.command()
     @display.with_json
     def test() -> display.Output:
-        yield from run_selftest(main, made="VMs")
+        yield from run_selftest(main, created="VMs")
 
     # As `main` of the command line: the value of a command is its exit code.
     return CliRunner().invoke(test, words, standalone_mode=False)

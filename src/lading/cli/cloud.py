@@ -63,11 +63,11 @@ def list_(url: str | None, token_file: Path | None, data: Path | None) -> displa
     yield items
     rows = [
         [
-            *(_cell(one[key]) for _, key in _COLUMNS),
-            str(len(one["running_container_uuids"])),
-            one["fault"] or "-",
+            *(_cell(item[key]) for _, key in _COLUMNS),
+            str(len(item["running_container_uuids"])),
+            item["fault"] or "-",
         ]
-        for one in items
+        for item in items
     ]
     display.table([*(name for name, _ in _COLUMNS), "CONTAINERS", "NOTE"], rows)
 
@@ -113,27 +113,29 @@ def logs(
     if id is None:
         fields = ("instance", "arvados_instance_type", "at", "fault")
         rows = [
-            [*(one[key] for key in fields), ", ".join(one["logs"]) or "-"]
-            for one in answer["items"]
+            [*(item[key] for key in fields), ", ".join(item["logs"]) or "-"]
+            for item in answer["items"]
         ]
         display.table(["INSTANCE", "TYPE", "GONE", "NOTE", "LOGS"], rows)
         return
     click.echo(f"{id} ({answer['arvados_instance_type']}) gone {answer['at']}: {answer['fault']}")
-    for name, text in answer["texts"].items():
+    for name, log in answer["texts"].items():
         # What a VM has written may be meant for the terminal of the reader.
-        shown = "\n".join(display.plain(line) for line in text.splitlines())
+        shown = "\n".join(display.plain(line) for line in log.splitlines())
         click.echo(f"\n==> {name} <==\n{shown}")
 
 
 async def _change_all(way: tuple[str, str], name: str, ids: Sequence[str], reason: str) -> int:
     refused = 0
     # A refusal does not stop the others; the exit code shows that there was one.
-    for one in ids:
+    for instance_id in ids:
         try:
             await _ask(
-                way, "POST", f"{_PATH}/{name}?{urlencode({'instance_id': one, 'reason': reason})}"
+                way,
+                "POST",
+                f"{_PATH}/{name}?{urlencode({'instance_id': instance_id, 'reason': reason})}",
             )
-            click.echo(f"lading: {one}: {name}", err=True)
+            click.echo(f"lading: {instance_id}: {name}", err=True)
         except LadingError as error:
             refused += 1
             click.echo(f"lading: {error.message}", err=True)
@@ -150,14 +152,14 @@ async def _ask(way: tuple[str, str], method: str, path: str) -> dict[str, Any]:
         answer = await transport.request(method, path, headers={"Authorization": f"Bearer {token}"})
     # Decoded before the status is examined: another kind of server shows by its answer.
     try:
-        found = msgspec.json.decode(answer.body, type=dict[str, Any])
+        document = msgspec.json.decode(answer.body, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise Invalid(f"{url}: this is no management interface of a cloud dispatcher") from error
     if answer.status != 200:
         raise from_status(
-            answer.status, "; ".join(found.get("errors") or [f"answered {answer.status}"])
+            answer.status, "; ".join(document.get("errors") or [f"answered {answer.status}"])
         )
-    return found
+    return document
 
 
 def _way(url: str | None, token_file: Path | None, data: Path | None) -> tuple[str, str]:
@@ -249,4 +251,6 @@ def test(
         listen=listen,
         with_server=not no_server,
     )
-    yield from run_selftest(lambda tell, doing: main(options, tell=tell, doing=doing), made="VMs")
+    yield from run_selftest(
+        lambda tell, doing: main(options, tell=tell, doing=doing), created="VMs"
+    )

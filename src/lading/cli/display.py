@@ -101,14 +101,17 @@ def emit_json(value: object) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-def plain(text: str) -> str:
+def plain(value: str) -> str:
     """A text from another user, a name for example, with control characters spelt out (`\\x1b`), so
     that it cannot control the terminal.
     """
-    if text.isprintable():
-        return text
+    if value.isprintable():
+        return value
     return show_bytes(
-        "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+        "".join(
+            character if character.isprintable() else character.encode("unicode_escape").decode()
+            for character in value
+        )
     )
 
 
@@ -131,16 +134,16 @@ def is_json_command() -> bool:
     return ctx is not None and is_json(ctx)
 
 
-def note(text: str) -> None:
+def note(message: str) -> None:
     """Print a message on standard error, if anybody reads it, and the command has no `--quiet`."""
     if not is_quiet_command():
-        warn(text)
+        warn(message)
 
 
-def warn(text: str) -> None:
+def warn(message: str) -> None:
     """Print a message about a fault on standard error, if anybody reads it."""
     with unread():
-        click.echo(f"lading: {bounded(plain(text))}", err=True)
+        click.echo(f"lading: {bounded(plain(message))}", err=True)
 
 
 def confirm(question: str) -> None:
@@ -195,7 +198,7 @@ def fit(lines: list[list[str]], width: int, optional: Sequence[str] = ()) -> lis
         room = width - sum(lengths[:-1]) - len(_GAP) * (len(columns) - 1)
         if room >= min(lengths[-1], _LEAST):
             break
-        if (name := next((one for one in left if one in lines[0][:-1]), None)) is None:
+        if (name := next((heading for heading in left if heading in lines[0][:-1]), None)) is None:
             break
         left.remove(name)
         gone = lines[0].index(name)
@@ -246,14 +249,14 @@ def steps(label: str) -> Generator[Callable[[str, int, int], None]]:
     standard error; not with `--json`.
     """
     if not _shows_progress():
-        yield lambda _what, _done, _total: None
+        yield lambda _step, _done, _total: None
         return
     # rich takes long to import; only a terminal needs it.
     from rich.console import Console
 
     with Console(stderr=True).status(label) as shown:
-        yield lambda what, done, total: shown.update(
-            f"{label}: {what} {done}{f' of {total}' if total else ''}"
+        yield lambda step, done, total: shown.update(
+            f"{label}: {step} {done}{f' of {total}' if total else ''}"
         )
 
 
@@ -304,8 +307,8 @@ class _Bar:
         return shown, shown.add_task(self._label, total=total)
 
 
-def _one_line(text: str) -> str:
-    return plain(" ".join(text.split()))
+def _one_line(value: str) -> str:
+    return plain(" ".join(value.split()))
 
 
 def _paint(cell: str, is_heading: bool) -> str:

@@ -23,16 +23,18 @@ def text_of(error: BaseException) -> str:
     if hangup.is_full_disk(error):
         return _full_disk(error)
     faults = _faults(error)
-    if not all(isinstance(one, OSError) for one in faults):
+    if not all(isinstance(fault, OSError) for fault in faults):
         return ""
     first = faults[0]
     assert isinstance(first, OSError)
     if first.filename is None and "temporary directory" in str(first.strerror):
         return "no directory for temporary files can be written; TMPDIR names another one"
-    if first.filename is None or any(getattr(one, "errno", None) not in _DENIED for one in faults):
+    if first.filename is None or any(
+        getattr(fault, "errno", None) not in _DENIED for fault in faults
+    ):
         return ""
-    said = _DENIED[first.errno or 0]
-    return f"{first.filename}: {said}; choose another place, or change who may use this one"
+    reason = _DENIED[first.errno or 0]
+    return f"{first.filename}: {reason}; choose another place, or change who may use this one"
 
 
 def _full_disk(error: BaseException) -> str:
@@ -46,5 +48,5 @@ def _full_disk(error: BaseException) -> str:
 def _faults(error: BaseException) -> list[BaseException]:
     """The errors in a group, of groups in it too; any other error alone."""
     if isinstance(error, BaseExceptionGroup):
-        return [one for part in error.exceptions for one in _faults(part)]
+        return [fault for member in error.exceptions for fault in _faults(member)]
     return [error]

@@ -35,7 +35,7 @@ def is_broken_pipe(error: BaseException) -> bool:
 
 def is_full_disk(error: BaseException) -> bool:
     """Whether each error is one of a full disk, a full quota or the largest size of a file."""
-    return any(_consists_of(error, one) for one in _FULL)
+    return any(_consists_of(error, number) for number in _FULL)
 
 
 def full_stream(error: BaseException) -> str:
@@ -76,13 +76,13 @@ def unread() -> Generator[None]:
 
 def _consists_of(error: BaseException, number: int) -> bool:
     if isinstance(error, BaseExceptionGroup):
-        return all(_consists_of(one, number) for one in error.exceptions)
+        return all(_consists_of(member, number) for member in error.exceptions)
     return isinstance(error, OSError) and error.errno == number
 
 
 def _full_streams() -> frozenset[int]:
     """The numbers of standard streams with output that their full disk does not take."""
-    found = set()
+    full = set()
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         # What could not be written is still in the buffer of the stream, if it has one.
         try:
@@ -91,8 +91,8 @@ def _full_streams() -> frozenset[int]:
         except OSError as error:
             is_full = error.errno in _FULL
         if is_full:
-            found.add(number)
-    return frozenset(found)
+            full.add(number)
+    return frozenset(full)
 
 
 def _has_no_room(number: int) -> bool:
@@ -111,4 +111,4 @@ def _has_no_reader(number: int) -> bool:
         return False
     asked = select.poll()
     asked.register(number, 0)
-    return any(found & select.POLLERR for _, found in asked.poll(0))
+    return any(event & select.POLLERR for _, event in asked.poll(0))

@@ -60,11 +60,11 @@ def hpc() -> None:
     multiple=True, metavar="F", help=f"Give each container a copy of the file, in {FILES}.",
 )  # fmt: skip
 @click.option(
-    "--launcher", type=click.Choice([one.value for one in Launcher]), default="mpirun",
+    "--launcher", type=click.Choice([launcher.value for launcher in Launcher]), default="mpirun",
     show_default=True, help="Start rank 0 with mpirun, rank 0 as it is, or every rank.",
 )  # fmt: skip
 @click.option(
-    "--rank-failure", type=click.Choice([one.value for one in FailurePolicy]), default="any",
+    "--rank-failure", type=click.Choice([policy.value for policy in FailurePolicy]), default="any",
     show_default=True, help="Whether one rank's failure ends the others.",
 )  # fmt: skip
 @click.option(
@@ -139,7 +139,7 @@ def run(
         command=command,
         image=image,
         secret_mounts=secret_mounts(secrets, param, stdin=False),
-        inputs=tuple(Input(target=f"{FILES}/{file_name(one.name)}", path=one) for one in files),
+        inputs=tuple(Input(target=f"{FILES}/{file_name(file.name)}", path=file) for file in files),
         has_writable_inputs=True,
         environment=dict(param),
         vcpus=vcpus or 1,
@@ -172,7 +172,7 @@ class RankTable:
         self._is_live = live
         self._live: Live | None = None
         self._ranks: dict[int, str] = {}
-        self._rest = b""
+        self._tail = b""
 
     def __enter__(self) -> RankTable:
         return self
@@ -183,7 +183,7 @@ class RankTable:
 
     def write(self, data: bytes) -> None:
         """Take bytes of the log; a line may be split between two calls."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, self._tail = (self._tail + data).split(b"\n")
         for line in lines:
             self._take(line.decode(errors="replace"))
 

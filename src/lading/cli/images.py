@@ -93,20 +93,20 @@ def add(
     if from_host and wanted:
         raise click.UsageError("programs of this machine have its platform: leave out --platform")
     # Checked before the work, which may take minutes.
-    for one in name:
-        full_name(one)
+    for new_name in name:
+        full_name(new_name)
 
     async def action(session: CliSession) -> tuple[Registration, tuple[str, ...]]:
         with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
-            place = await _project(session, project)
+            project_uuid = await _project(session, project)
             done, notes = await _add(
                 session,
                 source,
                 from_host,
                 name,
                 Path(folder),
-                wanted=wanted,
-                project=place,
+                platform_name=wanted,
+                project=project_uuid,
             )
         if from_host and not is_unchecked:
             from lading.client.images.program_check import check_programs
@@ -170,8 +170,8 @@ def pull(
     lading image pull debian:12
     lading image pull 127.0.0.1:5000/tools:1.0 --name tools:1.0
     """
-    for one in name:
-        full_name(one)
+    for new_name in name:
+        full_name(new_name)
 
     async def action(session: CliSession) -> tuple[Registration, RemoteImage, int]:
         return await pull_image(
@@ -185,9 +185,9 @@ def pull(
             project=await _project(session, project),
         )
 
-    done, found, fetched = with_session(action)
-    yield from _tell(done, (), more={"pinned": found.pinned, "fetched": fetched})
-    display.note(f"fetched {display.size(fetched)}; this very content is {found.pinned}")
+    done, remote, fetched = with_session(action)
+    yield from _tell(done, (), more={"pinned": remote.pinned, "fetched": fetched})
+    display.note(f"fetched {display.size(fetched)}; this very content is {remote.pinned}")
 
 
 async def pull_image(
@@ -214,15 +214,15 @@ async def pull_image(
     origin = origin_of(asked, is_plain=is_plain)
     login = await asyncio.to_thread(find_login, os.environ, asked.login_host)
     async with Registry(origin, connect=connector(authorities), login=login) as registry:
-        found = await registry.resolve(asked, platform=target)
+        remote = await registry.resolve(asked, platform=target)
         # Unique and in order: `--name` may repeat one of the first.
-        names = tuple(dict.fromkeys((*asked.names, found.pinned, *more)))
-        there = await own_image(session.api, found.config.digest, project=project)
+        names = tuple(dict.fromkeys((*asked.names, remote.pinned, *more)))
+        stored = await own_image(session.api, remote.config.digest, project=project)
         # An image with the same configuration is the same image, so that its layers need not be
         # fetched.
-        if there is not None:
-            return await give_names(session.api, there, names=names), found, 0
-        return await _pull(session, registry, found, names, project=project)
+        if stored is not None:
+            return await give_names(session.api, stored, names=names), remote, 0
+        return await _pull(session, registry, remote, names, project=project)
 
 
 async def pull_missing(session: CliSession, name: str) -> None:
@@ -252,9 +252,9 @@ def runner(version: str) -> display.Output:
         from lading.client.images.steps import run_steps
         from lading.client.servers.environment import cache_directory
 
-        def tell(text: str) -> None:
+        def tell(message: str) -> None:
             if not display.is_json_command():
-                display.note(text)
+                display.note(message)
 
         host = BuildHost(environ=os.environ, architecture=_architecture())
         with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
@@ -290,8 +290,8 @@ def hpc_(programs: tuple[str, ...], name: tuple[str, ...]) -> display.Output:
     It also holds PROGRAMs of this machine, by name or path: for example MPI programs that were
     compiled here.
     """
-    for one in name:
-        full_name(one)
+    for new_name in name:
+        full_name(new_name)
 
     async def action(session: CliSession) -> tuple[Registration, tuple[str, ...]]:
         from lading.client.images.from_host import this_host
@@ -321,7 +321,7 @@ def hpc_(programs: tuple[str, ...], name: tuple[str, ...]) -> display.Output:
 def list_() -> display.Output:
     """List the images in the store, the one added last first."""
     images = with_session(lambda session: list_images(session.api))
-    yield [_plain(one) for one in images]
+    yield [_plain(stored) for stored in images]
     if not images:
         display.note(
             "no image yet; try: lading image add --from-host sh awk sort gzip --name tools:1"
@@ -333,13 +333,13 @@ def list_() -> display.Output:
         (
             (
                 name,
-                one.digest[7:19],
-                display.size(one.size),
-                f"{display.age(one.added_at, now)} ago",
-                one.collection_uuid,
+                stored.digest[7:19],
+                display.size(stored.size),
+                f"{display.age(stored.added_at, now)} ago",
+                stored.collection_uuid,
             )
-            for one in images
-            for name in one.names or ("-",)
+            for stored in images
+            for name in stored.names or ("-",)
         ),
     )
 
@@ -357,7 +357,7 @@ async def _add(
     names: tuple[str, ...],
     folder: Path,
     *,
-    wanted: str | None,
+    platform_name: str | None,
     project: str,
 ) -> tuple[Registration, tuple[str, ...]]:
     # Imported here: the sources of images are not needed by other commands.
@@ -365,7 +365,7 @@ async def _add(
     from lading.client.images.registry import parse_platform
     from lading.client.images.sources import docker_socket, normalise, normalise_programs
 
-    architecture = parse_platform(wanted).architecture if wanted else ""
+    architecture = parse_platform(platform_name).architecture if platform_name else ""
     with display.steps("Making the image") as report:
         if from_host:
             host = await asyncio.to_thread(this_host, os.environ)
@@ -378,13 +378,13 @@ async def _add(
     return await _register(session, normal, names or normal.names, project=project)
 
 
-async def _project(session: CliSession, text: str | None) -> str:
+async def _project(session: CliSession, name: str | None) -> str:
     """The uuid of a project, "" for the home of the caller."""
-    if not text:
+    if not name:
         return ""
     from lading.cli.references import find_project
 
-    return await find_project(session, text)
+    return await find_project(session, name)
 
 
 def _architecture() -> str:
@@ -396,7 +396,7 @@ def _architecture() -> str:
 async def _pull(
     session: CliSession,
     registry: Registry,
-    found: RemoteImage,
+    remote: RemoteImage,
     names: Sequence[str],
     *,
     project: str,
@@ -408,14 +408,14 @@ async def _pull(
     # Layers are cached, so that an interrupted pull can continue.
     layer_cache = await asyncio.to_thread(LayerCache, cache_directory(os.environ) / "layers")
     with display.progress("Fetching the image") as report:
-        config = await registry.config(found)
-        fetched = await registry.fetch(found, layer_cache, progress=report)
+        config = await registry.config(remote)
+        fetched = await registry.fetch(remote, layer_cache, progress=report)
     with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
         with display.steps("Making the image") as tell:
-            normal = await assemble(found, config, layer_cache, Path(folder), report=tell)
+            normal = await assemble(remote, config, layer_cache, Path(folder), report=tell)
         done, _ = await _register(session, normal, names, project=project)
     await asyncio.to_thread(layer_cache.tidy)
-    return done, found, fetched
+    return done, remote, fetched
 
 
 async def _register(
@@ -443,12 +443,12 @@ def _tell(
     notes: Sequence[str],
     more: Mapping[str, object] | None = None,
 ) -> display.Output:
-    told = {"is_new": done.is_new, "moved": done.moved, "notes": notes}
-    yield {**_plain(done.image), **told, **(more or {})}
-    for text in notes:
-        display.note(text)
-    for text in done.moved:
-        display.note(f"{text} was another image before")
+    outcome = {"is_new": done.is_new, "moved": done.moved, "notes": notes}
+    yield {**_plain(done.image), **outcome, **(more or {})}
+    for remark in notes:
+        display.note(remark)
+    for name in done.moved:
+        display.note(f"{name} was another image before")
     click.echo(done.image.digest)
     names = ", ".join(done.image.names) or "without a name; --name gives it one"
     display.note(

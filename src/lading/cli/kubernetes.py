@@ -55,4 +55,6 @@ def test(config: Path, kinds: tuple[str, ...], listen: str, no_server: bool) -> 
     options = ClusterTestOptions(
         config=config, kinds=kinds, listen=listen, with_server=not no_server
     )
-    yield from run_selftest(lambda tell, doing: main(options, tell=tell, doing=doing), made="Pods")
+    yield from run_selftest(
+        lambda tell, doing: main(options, tell=tell, doing=doing), created="Pods"
+    )

@@ -213,10 +213,13 @@ class LazyGroup(click.Group):
 
     def _find_below(self, ctx: click.Context, name: str) -> list[str]:
         """The commands of groups that have this name, with their group. Imports all groups."""
-        groups = ((one, self.get_command(ctx, one)) for one in self.list_commands(ctx))
+        groups = (
+            (group_name, self.get_command(ctx, group_name))
+            for group_name in self.list_commands(ctx)
+        )
         return [
-            f"{one} {name}"
-            for one, group in groups
+            f"{group_name} {name}"
+            for group_name, group in groups
             if isinstance(group, click.Group) and name in group.commands
         ]
 
@@ -261,7 +264,7 @@ class LazyGroup(click.Group):
         """The commands by section, from the table alone."""
         for title, section in _SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, text) for name, (_, text) in section.items()])
+                formatter.write_dl([(name, help_text) for name, (_, help_text) in section.items()])
 
     def main(
         self,

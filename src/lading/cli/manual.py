@@ -64,12 +64,16 @@ def man(words: tuple[str, ...]) -> display.Output:
     """
     root = click.get_current_context().find_root().command
     path = " ".join(("lading", *words))
-    found = [one for one in documented(root) if f"{one.path} ".startswith(f"{path} ")]
-    if not found:
+    commands = [
+        documented_command
+        for documented_command in documented(root)
+        if f"{documented_command.path} ".startswith(f"{path} ")
+    ]
+    if not commands:
         raise NotFound(f"{path}: no such command; see 'lading --help'")
-    text = page(found)
-    yield {"page": text}
-    click.echo(text, nl=False)
+    manual = page(commands)
+    yield {"page": manual}
+    click.echo(manual, nl=False)
 
 
 def documented(root: click.Command) -> Iterator[DocumentedCommand]:
@@ -81,15 +85,15 @@ def _walk(command: click.Command, ctx: click.Context) -> Iterator[DocumentedComm
     if command.hidden:
         return
     records = (
-        one.get_help_record(ctx)
-        for one in command.params
-        if isinstance(one, click.Option) and not one.hidden
+        parameter.get_help_record(ctx)
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not parameter.hidden
     )
     yield DocumentedCommand(
         path=ctx.command_path,
         usage=" ".join(command.collect_usage_pieces(ctx)),
         paragraphs=tuple(_paragraphs(command.help or "")),
-        options=tuple(one for one in records if one is not None),
+        options=tuple(record for record in records if record is not None),
     )
     if isinstance(command, click.Group):
         for name in command.list_commands(ctx):
@@ -98,13 +102,13 @@ def _walk(command: click.Command, ctx: click.Context) -> Iterator[DocumentedComm
                 yield from _walk(below, click.Context(below, info_name=name, parent=ctx))
 
 
-def _paragraphs(text: str) -> Iterator[tuple[bool, str]]:
+def _paragraphs(help_text: str) -> Iterator[tuple[bool, str]]:
     """The paragraphs of a help text; those that begin with `\\b` keep their lines."""
-    for part in inspect.cleandoc(text).split("\n\n"):
-        if part.startswith("\b"):
-            yield True, part.removeprefix("\b").strip("\n")
+    for paragraph in inspect.cleandoc(help_text).split("\n\n"):
+        if paragraph.startswith("\b"):
+            yield True, paragraph.removeprefix("\b").strip("\n")
         else:
-            yield False, " ".join(part.split())
+            yield False, " ".join(paragraph.split())
 
 
 def page(commands: list[DocumentedCommand]) -> str:
@@ -122,75 +126,78 @@ def page(commands: list[DocumentedCommand]) -> str:
     ]
     if len(commands) > 1:
         lines.append(".SH COMMANDS")
-    for one in commands[1:]:
-        lines += [f".SS {_roff(f'{one.path} {one.usage}')}", *_body(one)]
+    for command in commands[1:]:
+        lines += [f".SS {_roff(f'{command.path} {command.usage}')}", *_body(command)]
     for title, pairs in (("EXIT STATUS", _EXIT), ("ENVIRONMENT", _ENVIRONMENT)):
         lines.append(f".SH {title}")
         lines += _pairs(pairs)
     return "\n".join(lines) + "\n"
 
 
-def _summary(one: DocumentedCommand) -> str:
+def _summary(command: DocumentedCommand) -> str:
     """The first sentence of the description."""
-    text = one.paragraphs[0][1] if one.paragraphs else ""
-    return re.split(r"(?<=[.:])\s", text, maxsplit=1)[0].rstrip(".:")
+    description = command.paragraphs[0][1] if command.paragraphs else ""
+    return re.split(r"(?<=[.:])\s", description, maxsplit=1)[0].rstrip(".:")
 
 
-def _body(one: DocumentedCommand) -> list[str]:
+def _body(command: DocumentedCommand) -> list[str]:
     lines = []
-    for keeps_lines, text in one.paragraphs:
+    for keeps_lines, paragraph in command.paragraphs:
         if keeps_lines:
             lines += [
                 ".PP",
                 ".nf",
                 ".RS",
-                *(_roff(part) for part in text.split("\n")),
+                *(_roff(line) for line in paragraph.split("\n")),
                 ".RE",
                 ".fi",
             ]
         else:
-            lines += [".PP", _roff(text)]
-    return [*lines, *_pairs(one.options)]
+            lines += [".PP", _roff(paragraph)]
+    return [*lines, *_pairs(command.options)]
 
 
 def _pairs(pairs: tuple[tuple[str, str], ...]) -> list[str]:
     lines = []
-    for name, text in pairs:
-        lines += [".TP", f".B {_roff(name)}", _roff(text)]
+    for name, meaning in pairs:
+        lines += [".TP", f".B {_roff(name)}", _roff(meaning)]
     return lines
 
 
-def _roff(text: str) -> str:
-    """A text of one line in roff: no character of it commands the formatter."""
-    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+def _roff(line: str) -> str:
+    """The line in roff: no character of it commands the formatter."""
+    escaped = line.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
 
 
 def markdown(root: click.Command) -> str:
     """All commands as a page of the documentation."""
     lines = []
-    for one in documented(root):
-        depth = max(2, len(one.path.split()))
-        lines += [f"{'#' * depth} {one.path}\n", f"```\n{one.path} {one.usage}\n```\n"]
+    for command in documented(root):
+        depth = max(2, len(command.path.split()))
+        lines += [f"{'#' * depth} {command.path}\n", f"```\n{command.path} {command.usage}\n```\n"]
         lines += [
-            f"```\n{text}\n```\n" if keeps_lines else f"{_plain(text)}\n"
-            for keeps_lines, text in one.paragraphs
+            f"```\n{paragraph}\n```\n" if keeps_lines else f"{_plain(paragraph)}\n"
+            for keeps_lines, paragraph in command.paragraphs
         ]
-        if one.options:
+        if command.options:
             lines += ["| option | meaning |", "|---|---|"]
-            lines += [f"| `{_cell(name)}` | {_cell(_plain(text))} |" for name, text in one.options]
+            lines += [
+                f"| `{_cell(name)}` | {_cell(_plain(meaning))} |"
+                for name, meaning in command.options
+            ]
             lines.append("")
     return "\n".join(lines)
 
 
-def _plain(text: str) -> str:
-    """A text without meaning for Markdown, but for its code between backquotes."""
-    parts = re.split(r"(`[^`]*`)", text)
+def _plain(paragraph: str) -> str:
+    """The paragraph without meaning for Markdown, but for its code between backquotes."""
+    pieces = re.split(r"(`[^`]*`)", paragraph)
     return "".join(
-        part if part.startswith("`") else re.sub(r"([\\*_<>\[\]{}$~])", r"\\\1", part)
-        for part in parts
+        piece if piece.startswith("`") else re.sub(r"([\\*_<>\[\]{}$~])", r"\\\1", piece)
+        for piece in pieces
     )
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def _cell(cell: str) -> str:
+    return cell.replace("|", "\\|")

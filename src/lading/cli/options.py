@@ -93,13 +93,13 @@ class _Property(click.ParamType[tuple[str, Any]]):
     ) -> tuple[str, Any]:
         if isinstance(value, tuple):
             return value
-        name, separator, text = str(value).partition("=")
+        name, separator, written = str(value).partition("=")
         if not name or not separator:
             self.fail(f"{value!r} is not K=V", param, ctx)
         try:
-            return name, msgspec.json.decode(text)
+            return name, msgspec.json.decode(written)
         except (msgspec.DecodeError, UnicodeError):
-            return name, text
+            return name, written
 
 
 class _Assignment(click.ParamType[tuple[str, str]]):
@@ -198,10 +198,10 @@ class SectionedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """All sections with their options; options without one come last."""
         sections: dict[str, list[tuple[str, str]]] = {}
-        for one in self.get_params(ctx):
-            shown = one.get_help_record(ctx) if isinstance(one, click.Option) else None
+        for parameter in self.get_params(ctx):
+            shown = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
             if shown is not None:
-                sections.setdefault(getattr(one, "section", "Options"), []).append(shown)
+                sections.setdefault(getattr(parameter, "section", "Options"), []).append(shown)
         # Removed and added again: moves it to the end.
         sections["Options"] = sections.pop("Options", [])
         for title, records in sections.items():

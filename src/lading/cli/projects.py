@@ -132,22 +132,22 @@ def list_projects(parent: str | None, mine: bool, trashed: bool) -> display.Outp
         if owner is not None:
             filters.append(["owner_uuid", "=", owner])
         pages = session.api.pages("groups", filters=filters, size=_PAGE, include_trash=trashed)
-        found = [one async for page in pages for one in page]
-        return found, await _owners(session, found), await _shares(session)
+        projects = [record async for page in pages for record in page]
+        return projects, await _owners(session, projects), await _shares(session)
 
-    found, owners, shares = with_session(action)
-    yield [{**_picked(one), **_share_of(one, shares)} for one in found]
-    now, by_uuid = datetime.now(UTC), {one["uuid"]: one for one in found}
+    projects, owners, shares = with_session(action)
+    yield [{**_picked(record), **_share_of(record, shares)} for record in projects]
+    now, by_uuid = datetime.now(UTC), {record["uuid"]: record for record in projects}
     rows = sorted(
         (
             (
-                one["uuid"],
-                display.age(one["created_at"], now),
-                owners.get(one["owner_uuid"], ""),
-                *(() if shares is None else _use_cells(one, shares)),
-                path_of(one, by_uuid),
+                record["uuid"],
+                display.age(record["created_at"], now),
+                owners.get(record["owner_uuid"], ""),
+                *(() if shares is None else _use_cells(record, shares)),
+                path_of(record, by_uuid),
             )
-            for one in found
+            for record in projects
         ),
         key=lambda row: row[-1],
     )
@@ -162,28 +162,28 @@ def show(what: str) -> display.Output:
     """Show a project and how much is in it."""
 
     async def action(session: CliSession) -> tuple[Record, dict[str, int], dict[str, str]]:
-        found = await _get(session, what)
-        inside = [["owner_uuid", "=", found["uuid"]]]
+        record = await _get(session, what)
+        inside = [["owner_uuid", "=", record["uuid"]]]
         counts = {
             "projects": await _count(session, "groups", [*inside, ["group_class", "=", "project"]]),
             "collections": await _count(session, "collections", inside),
             "requests": await _count(session, "container_requests", inside),
         }
-        return found, counts, await _owners(session, [found])
+        return record, counts, await _owners(session, [record])
 
-    found, counts, owners = with_session(action)
-    yield {**_picked(found), **counts}
-    owner = owners.get(found["owner_uuid"], "")
+    record, counts, owners = with_session(action)
+    yield {**_picked(record), **counts}
+    owner = owners.get(record["owner_uuid"], "")
     display.fields(
         (
-            ("uuid", found["uuid"]),
-            ("name", found["name"]),
-            ("description", found["description"] or ""),
-            ("in", f"{found['owner_uuid']}{f' ({owner})' if owner else ''}"),
-            ("made", found["created_at"]),
-            ("properties", ", ".join(f"{k}={v}" for k, v in found["properties"].items())),
-            ("frozen", "yes" if found.get("frozen_by_uuid") else ""),
-            *_rules_of(found),
+            ("uuid", record["uuid"]),
+            ("name", record["name"]),
+            ("description", record["description"] or ""),
+            ("in", f"{record['owner_uuid']}{f' ({owner})' if owner else ''}"),
+            ("made", record["created_at"]),
+            ("properties", ", ".join(f"{k}={v}" for k, v in record["properties"].items())),
+            ("frozen", "yes" if record.get("frozen_by_uuid") else ""),
+            *_rules_of(record),
             *((name, str(count)) for name, count in counts.items()),
         )
     )
@@ -232,22 +232,24 @@ def retry(
     """
 
     async def action(session: CliSession) -> Record:
-        found = await _get(session, what)
-        policy = dict(found.get("container_policy") or {})
-        kept = {**(policy.get("retry") or {}), **dict(rules)}
-        kept = {name: rule for name, rule in kept.items() if name not in remove}
+        record = await _get(session, what)
+        policy = dict(record.get("container_policy") or {})
+        retry_rules = {**(policy.get("retry") or {}), **dict(rules)}
+        retry_rules = {name: rule for name, rule in retry_rules.items() if name not in remove}
         if not rules and not remove:
-            return found
-        changes = {"container_policy": {**policy, "retry": kept}}
-        return await session.api.update("groups", found["uuid"], changes)
+            return record
+        changes = {"container_policy": {**policy, "retry": retry_rules}}
+        return await session.api.update("groups", record["uuid"], changes)
 
-    found = with_session(action)
-    yield {"uuid": found["uuid"], **(found.get("container_policy") or {})}
-    shown = _rules_of(found)
+    record = with_session(action)
+    yield {"uuid": record["uuid"], **(record.get("container_policy") or {})}
+    shown = _rules_of(record)
     if shown:
         display.fields(shown)
     else:
-        display.note(f"{found['name']}: no rules; those of the projects above and of the site hold")
+        display.note(
+            f"{record['name']}: no rules; those of the projects above and of the site hold"
+        )
 
 
 @project.command(name="weight")
@@ -266,21 +268,21 @@ def weight_of(what: str, number: float | None, remove: bool) -> display.Output:
         raise click.UsageError("give NUMBER or --remove")
 
     async def action(session: CliSession) -> tuple[Record, dict[str, Record] | None]:
-        found = await _get(session, what)
+        record = await _get(session, what)
         if remove or number is not None:
-            policy = dict(found.get("container_policy") or {})
+            policy = dict(record.get("container_policy") or {})
             policy.pop("share", None)
             if number is not None:
                 policy["share"] = number
             changes = {"container_policy": policy}
-            found = await session.api.update("groups", found["uuid"], changes)
-        return found, await _shares(session)
+            record = await session.api.update("groups", record["uuid"], changes)
+        return record, await _shares(session)
 
-    found, shares = with_session(action)
-    known = _share_of(found, shares)
-    yield {"uuid": found["uuid"], **known}
-    own = (found.get("container_policy") or {}).get("share")
-    use = known.get("share_use")
+    record, shares = with_session(action)
+    share_fields = _share_of(record, shares)
+    yield {"uuid": record["uuid"], **share_fields}
+    own = (record.get("container_policy") or {}).get("share")
+    use = share_fields.get("share_use")
     display.fields(
         (
             ("weight", f"{own:g}" if own is not None else "none of its own"),
@@ -299,10 +301,10 @@ def weight_of(what: str, number: float | None, remove: bool) -> display.Output:
 @display.with_json
 def trash(what: str, yes: bool) -> display.Output:
     """Put PROJECT into the trash, with all that is in it. Its requests that run are stopped."""
-    found = with_session(lambda session: _get(session, what))
+    record = with_session(lambda session: _get(session, what))
     if not yes:
-        display.confirm(f"trash {found['name']} ({found['uuid']}) with all that is in it?")
-    gone = with_session(lambda session: session.api.delete("groups", found["uuid"]))
+        display.confirm(f"trash {record['name']} ({record['uuid']}) with all that is in it?")
+    gone = with_session(lambda session: session.api.delete("groups", record["uuid"]))
     yield _picked(gone)
     display.note(
         f"{gone['uuid']} ({gone['name']}) is in the trash until {gone['delete_at']};"
@@ -320,15 +322,15 @@ def restore(what: str) -> display.Output:
         uuid = what
         if not is_uuid(what, Infix.GROUP):
             filters = [["name", "=", what], ["is_trashed", "=", True]]
-            found = await session.api.list("groups", filters=filters, limit=2, include_trash=True)
-            if not found:
+            matches = await session.api.list("groups", filters=filters, limit=2, include_trash=True)
+            if not matches:
                 raise NotFound(f"{what}: no project in the trash is called so")
-            if len(found) > 1:
+            if len(matches) > 1:
                 raise Invalid(
                     f"{what}: several projects in the trash are called so; give the uuid, "
                     "see 'lading project list --trashed'"
                 )
-            uuid = str(found[0]["uuid"])
+            uuid = str(matches[0]["uuid"])
         answer: Record = await session.api.action(
             "groups", uuid, "untrash", body={"ensure_unique_name": True}
         )
@@ -344,9 +346,9 @@ project.add_command(share)
 project.add_command(unshare)
 
 
-def _rules_of(found: Record) -> list[tuple[str, str]]:
+def _rules_of(record: Record) -> list[tuple[str, str]]:
     """Class and rule of each rule for retries of a project."""
-    rules = read_container_policy(found.get("container_policy"))
+    rules = read_container_policy(record.get("container_policy"))
     return [(f"retry {name}", show_rule(rule)) for name, rule in rules.items()]
 
 
@@ -359,21 +361,21 @@ async def _shares(session: CliSession) -> dict[str, Record] | None:
         return None
     if not answer["enabled"]:
         return None
-    return {one["uuid"]: one for one in answer["items"]}
+    return {share["uuid"]: share for share in answer["items"]}
 
 
-def _share_of(found: Record, shares: Mapping[str, Record] | None) -> Record:
+def _share_of(record: Record, shares: Mapping[str, Record] | None) -> Record:
     """Weight and use of a project, as JSON; empty where fair share is off."""
     if shares is None:
         return {}
-    weight = (found.get("container_policy") or {}).get("share")
-    return {"share": weight, "share_use": shares.get(found["uuid"])}
+    weight = (record.get("container_policy") or {}).get("share")
+    return {"share": weight, "share_use": shares.get(record["uuid"])}
 
 
-def _use_cells(found: Record, shares: Mapping[str, Record]) -> tuple[str, str]:
+def _use_cells(record: Record, shares: Mapping[str, Record]) -> tuple[str, str]:
     """The cells of a project's weight and use in a table."""
-    known = _share_of(found, shares)
-    use, weight = known["share_use"], known["share"]
+    share_fields = _share_of(record, shares)
+    use, weight = share_fields["share_use"], share_fields["share"]
     shown = use["weight"] if weight is None and use else weight
     return (
         f"{shown:g}" if shown is not None else "",
@@ -381,21 +383,21 @@ def _use_cells(found: Record, shares: Mapping[str, Record]) -> tuple[str, str]:
     )
 
 
-def path_of(one: Record, by_uuid: dict[str, Record]) -> str:
+def path_of(record: Record, by_uuid: dict[str, Record]) -> str:
     """The names of a project and of those that it is in, as far as they are known."""
-    names, seen = [str(one["name"])], {one["uuid"]}
-    above = by_uuid.get(one["owner_uuid"])
-    while above is not None and above["uuid"] not in seen:
+    names, visited = [str(record["name"])], {record["uuid"]}
+    above = by_uuid.get(record["owner_uuid"])
+    while above is not None and above["uuid"] not in visited:
         names.append(str(above["name"]))
-        seen.add(above["uuid"])
+        visited.add(above["uuid"])
         above = by_uuid.get(above["owner_uuid"])
     return "/".join(reversed(names))
 
 
-async def _get(session: CliSession, what: str) -> Record:
-    uuid = await find_project(session, what)
+async def _get(session: CliSession, name: str) -> Record:
+    uuid = await find_project(session, name)
     if not is_uuid(uuid, Infix.GROUP):
-        raise Invalid(f"{what}: is a user; see 'lading user show'")
+        raise Invalid(f"{name}: is a user; see 'lading user show'")
     return await session.api.get("groups", uuid)
 
 
@@ -406,26 +408,26 @@ async def _count(session: CliSession, plural: str, filters: list[Any]) -> int:
     return int(answer["items_available"])
 
 
-async def _owners(session: CliSession, found: list[Record]) -> dict[str, str]:
+async def _owners(session: CliSession, records: list[Record]) -> dict[str, str]:
     """Names of the users and projects that projects are in, by uuid."""
-    uuids = sorted({one["owner_uuid"] for one in found})
+    uuids = sorted({record["owner_uuid"] for record in records})
     names: dict[str, str] = {}
     for plural, field in (("users", "username"), ("groups", "name")):
         rows = await session.api.list(
             plural, filters=[["uuid", "in", uuids]], select=["uuid", field], limit=_PAGE
         )
-        names |= {one["uuid"]: one[field] or "" for one in rows}
+        names |= {row["uuid"]: row[field] or "" for row in rows}
     return names
 
 
 def _change(
-    what: str,
+    name: str,
     outcome: str,
     changes: Callable[[CliSession], Awaitable[Record]],
 ) -> display.Output:
     async def action(session: CliSession) -> Record:
-        found = await _get(session, what)
-        return await session.api.update("groups", found["uuid"], await changes(session))
+        record = await _get(session, name)
+        return await session.api.update("groups", record["uuid"], await changes(session))
 
     changed = with_session(action)
     yield _picked(changed)

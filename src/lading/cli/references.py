@@ -47,25 +47,25 @@ class FileReference(msgspec.Struct, frozen=True):
     path: str = ""
 
 
-def parse_reference(text: str) -> FileReference | None:
-    """The reference in `text`; None if it does not have the form of a hash or uuid."""
-    name, _, path = text.removeprefix("keep:").partition("/")
+def parse_reference(written: str) -> FileReference | None:
+    """Parse a reference; None if it does not have the form of a hash or uuid."""
+    name, _, path = written.removeprefix("keep:").partition("/")
     if is_pdh(name) or is_uuid(name) or name == LAST:
         return FileReference(name, path.strip("/"))
     return None
 
 
-def need_reference(text: str) -> FileReference:
-    """The reference in `text`, if necessary by the name of a collection. Raises Invalid for an
-    empty name.
+def need_reference(written: str) -> FileReference:
+    """Parse a reference, if necessary as the name of a collection. Raises Invalid for an empty
+    name.
     """
-    name, _, path = text.partition("/")
+    name, _, path = written.partition("/")
     if not name:
         raise Invalid(
-            f"{text!r}: names nothing stored; "
+            f"{written!r}: names nothing stored; "
             "give a hash, a uuid or the name of a collection, /path for a part of it"
         )
-    return parse_reference(text) or FileReference(name, path.strip("/"))
+    return parse_reference(written) or FileReference(name, path.strip("/"))
 
 
 async def find_record(session: CliSession, reference: FileReference) -> Record:
@@ -117,18 +117,18 @@ async def find_named(session: CliSession, name: str) -> str:
     NotFound.
     """
     user = await session.api.get("users", "current")
-    found = await session.api.list(
+    matches = await session.api.list(
         "collections",
         filters=[["owner_uuid", "=", user["uuid"]], ["name", "=", name]],
         select=["uuid"],
         limit=1,
     ) or await newest_named(session, name)
-    if not found:
+    if not matches:
         raise NotFound(
             f"{name}: names nothing stored: no hash, no uuid, no collection in your home, "
             "no request; see 'lading ls', 'lading request list', and for images 'lading image list'"
         )
-    return str(found[0]["uuid"])
+    return str(matches[0]["uuid"])
 
 
 async def find_stored(session: CliSession, name: str) -> str:
@@ -143,14 +143,14 @@ async def find_stored(session: CliSession, name: str) -> str:
     return await find_with_output(session, name)
 
 
-async def find_with_output(session: CliSession, text: str) -> str:
-    """The uuid of the request that a text names, as `find_request`; of several, the newest with an
+async def find_with_output(session: CliSession, name: str) -> str:
+    """The uuid of the request of this name, as `find_request`; of several, the newest with an
     output. Says so as `find_stored`. Raises NotFound, Invalid.
     """
-    newest = await find_request(session, text)
-    if text != LAST and newest["name"] != text:
+    newest = await find_request(session, name)
+    if name != LAST and newest["name"] != name:
         return str(newest["uuid"])
-    condition = await _by_caller(session) if text == LAST else ["name", "=", text]
+    condition = await _by_caller(session) if name == LAST else ["name", "=", name]
     with_output = await session.api.list(
         "container_requests",
         filters=[condition, ["output_uuid", "!=", None]],
@@ -158,18 +158,18 @@ async def find_with_output(session: CliSession, text: str) -> str:
         select=_OF_OUTPUT,
         limit=_LOOKED_AT,
     )
-    held = await _containers_of(session, [newest, *with_output])
+    containers = await _containers_of(session, [newest, *with_output])
     for request in with_output:
-        outcome = RequestOutcome(request, held.get(request["container_uuid"] or ""))
+        outcome = RequestOutcome(request, containers.get(request["container_uuid"] or ""))
         if _has_result(outcome):
-            _tell_chosen(text, newest=_outcome(newest, held), chosen=outcome)
+            _tell_chosen(name, newest=_outcome(newest, containers), chosen=outcome)
             return str(request["uuid"])
     # A message about the newest one says that there is no output.
     return str(newest["uuid"])
 
 
-def _outcome(request: Record, held: dict[str, Record]) -> RequestOutcome:
-    return RequestOutcome(request, held.get(request["container_uuid"] or ""))
+def _outcome(request: Record, containers: dict[str, Record]) -> RequestOutcome:
+    return RequestOutcome(request, containers.get(request["container_uuid"] or ""))
 
 
 def _has_result(outcome: RequestOutcome) -> bool:
@@ -191,7 +191,7 @@ def _tell_chosen(name: str, *, newest: RequestOutcome, chosen: RequestOutcome) -
 
 
 async def _containers_of(session: CliSession, requests: list[Record]) -> dict[str, Record]:
-    uuids = sorted({one["container_uuid"] for one in requests if one["container_uuid"]})
+    uuids = sorted({request["container_uuid"] for request in requests if request["container_uuid"]})
     rows = await session.api.list(
         "containers", filters=[["uuid", "in", uuids]], select=_OF_CONTAINER, limit=len(uuids) or 1
     )
@@ -223,38 +223,38 @@ async def find_tree(session: CliSession, reference: FileReference) -> FileTree:
     return node
 
 
-async def find_request(session: CliSession, text: str) -> Record:
+async def find_request(session: CliSession, name: str) -> Record:
     """The request with this uuid or name, the caller's last one for `last`, or the one whose uuid
-    ends with `text`. Of several with the name, the newest.
+    ends with `name`. Of several with the name, the newest.
 
     Raises NotFound, Invalid when several uuids end with it.
     """
-    if is_uuid(text):
-        return await session.api.get("container_requests", text)
-    if text == LAST:
-        found = await session.api.list(
+    if is_uuid(name):
+        return await session.api.get("container_requests", name)
+    if name == LAST:
+        matches = await session.api.list(
             "container_requests",
             filters=[await _by_caller(session)],
             order=["created_at desc"],
             limit=1,
         )
-        if not found:
+        if not matches:
             raise NotFound("last: you have made no request yet; see 'lading request list'")
-        return found[0]
-    found = await newest_named(session, text)
+        return matches[0]
+    matches = await newest_named(session, name)
     # Other characters could be wildcards of LIKE.
-    if not found and text.isascii() and text.isalnum():
+    if not matches and name.isascii() and name.isalnum():
         # Two are enough to see that the end is ambiguous.
-        found = await session.api.list(
-            "container_requests", filters=[["uuid", "like", f"%{text}"]], limit=2
+        matches = await session.api.list(
+            "container_requests", filters=[["uuid", "like", f"%{name}"]], limit=2
         )
-    if not found:
+    if not matches:
         raise NotFound(
-            f"{text}: no request has this name, or a uuid that ends so; see 'lading request list'"
+            f"{name}: no request has this name, or a uuid that ends so; see 'lading request list'"
         )
-    if len(found) > 1:
-        raise Invalid(f"{text}: several requests have a uuid that ends so; give more of it")
-    return found[0]
+    if len(matches) > 1:
+        raise Invalid(f"{name}: several requests have a uuid that ends so; give more of it")
+    return matches[0]
 
 
 async def _by_caller(session: CliSession) -> list[str]:
@@ -275,32 +275,34 @@ async def newest_named(session: CliSession, name: str) -> list[Record]:
     )
 
 
-async def find_project(session: CliSession, text: str) -> str:
+async def find_project(session: CliSession, path: str) -> str:
     """The uuid of the project (or the user, for a home) with this uuid, name or path of names.
 
     Of several with the name, the one in the caller's home. Raises NotFound, Invalid when several
     have it.
     """
-    if is_uuid(text):
-        if infix_of(text) not in (Infix.GROUP, Infix.USER):
-            raise Invalid(f"{text}: is not the uuid of a project")
-        return text
-    found = await _projects_named(session, text)
-    above, slash, name = text.rpartition("/")
-    if not found and slash and above and name:
+    if is_uuid(path):
+        if infix_of(path) not in (Infix.GROUP, Infix.USER):
+            raise Invalid(f"{path}: is not the uuid of a project")
+        return path
+    projects = await _projects_named(session, path)
+    above, slash, name = path.rpartition("/")
+    if not projects and slash and above and name:
         owner = await find_project(session, above)
-        found = await _projects_named(session, name, ["owner_uuid", "=", owner])
-    if len(found) > 1:
+        projects = await _projects_named(session, name, ["owner_uuid", "=", owner])
+    if len(projects) > 1:
         user = await session.api.get("users", "current")
-        found = [one for one in found if one["owner_uuid"] == user["uuid"]] or found
-    if not found:
-        raise NotFound(f"{text}: no project is called so; see 'lading project list'")
-    if len(found) > 1:
+        projects = [
+            record for record in projects if record["owner_uuid"] == user["uuid"]
+        ] or projects
+    if not projects:
+        raise NotFound(f"{path}: no project is called so; see 'lading project list'")
+    if len(projects) > 1:
         raise Invalid(
-            f"{text}: several projects are called so; give PARENT/{text}, or the uuid: "
-            + ", ".join(str(one["uuid"]) for one in found)
+            f"{path}: several projects are called so; give PARENT/{path}, or the uuid: "
+            + ", ".join(str(record["uuid"]) for record in projects)
         )
-    return str(found[0]["uuid"])
+    return str(projects[0]["uuid"])
 
 
 async def check_storage_classes(session: CliSession, names: Sequence[str]) -> None:
@@ -319,20 +321,20 @@ async def check_storage_classes(session: CliSession, names: Sequence[str]) -> No
         )
 
 
-async def project_of(session: CliSession, text: str) -> str:
-    """The uuid of the project (or the user, for a home) that `text` names; "" if it names a
+async def project_of(session: CliSession, path: str) -> str:
+    """The uuid of the project (or the user, for a home) at `path`; "" if it names a
     collection or a request, which come first, or nothing. Raises Invalid as `find_project`,
     NotFound for the uuid of a project that is not there.
     """
-    name = text.strip("/")
+    name = path.strip("/")
     if is_uuid(name):
         infix = infix_of(name)
         if infix not in (Infix.GROUP, Infix.USER):
             return ""
         # A project that is not there would look like an empty one.
-        found = await session.api.get("groups" if infix == Infix.GROUP else "users", name)
-        return str(found["uuid"])
-    if not name or text.startswith("/") or parse_reference(text):
+        record = await session.api.get("groups" if infix == Infix.GROUP else "users", name)
+        return str(record["uuid"])
+    if not name or path.startswith("/") or parse_reference(path):
         return ""
     with suppress(NotFound):
         await find_named(session, name.partition("/")[0])

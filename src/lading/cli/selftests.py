@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def run_selftest(
     main: Callable[[Callable[[CheckStep], None], Callable[[str], None]], bool],
     *,
-    made: str,
+    created: str,
 ) -> display.Output:
     """Run a test; the exit code is 0 without faults, else 1, and 130 after an interruption. `main`
     gets a function for each step that is over and one for the present activity; it removes the
-    things that the test has `made`, also before it raises.
+    things that the test has `created`, also before it raises.
     """
     steps: list[CheckStep] = []
 
@@ -37,7 +37,9 @@ def run_selftest(
     is_fit = is_interrupted = False
     with display.steps("testing") as report:
         try:
-            is_fit = main(tell, lambda text: report(display.shorten(text, 100), len(steps), 0))
+            is_fit = main(
+                tell, lambda activity: report(display.shorten(activity, 100), len(steps), 0)
+            )
         except (asyncio.CancelledError, KeyboardInterrupt):
             is_interrupted = True
     code = INTERRUPTED if is_interrupted else 0 if is_fit else 1
@@ -48,7 +50,7 @@ def run_selftest(
     }
     yield display.Conclusion(document, code)
     if is_interrupted:
-        click.echo(f"The test was interrupted; its {made} are removed.")
+        click.echo(f"The test was interrupted; its {created} are removed.")
     else:
         click.echo(f"This configuration {'works' if is_fit else 'does not work yet'}.")
 

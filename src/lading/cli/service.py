@@ -63,24 +63,26 @@ def install(
     lading service install --user
     journalctl -u lading -f
     """
-    place = (data or (default_data_directory(os.environ) if of_user else _SYSTEM_DATA)).absolute()
+    directory = (
+        data or (default_data_directory(os.environ) if of_user else _SYSTEM_DATA)
+    ).absolute()
     # Two users of one machine cannot have the same port: `lading up` finds a free one.
     address = listen or ("" if of_user else _SYSTEM_LISTEN)
-    text = unit_text(_program(), data=place, listen=address, of_user=of_user)
+    unit = unit_text(_program(), data=directory, listen=address, of_user=of_user)
     if only_print:
-        click.echo(text, nl=False)
+        click.echo(unit, nl=False)
         return
     path = _place(of_user)
-    if path.exists() and path.read_text() != text:
+    if path.exists() and path.read_text() != unit:
         raise Conflict(f"{path}: is there already; 'lading service remove' removes it")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(unit)
     steps = (("daemon-reload",), ("enable", "--now", _NAME))
     left = _ask(steps, of_user=of_user)
-    yield {"unit": str(path), "data": str(place), "started": not left}
-    display.note(f"{path} written; clients: . {place / 'env'}")
-    for one in left:
-        display.note(f"systemd does not run here; to start it: {one}")
+    yield {"unit": str(path), "data": str(directory), "started": not left}
+    display.note(f"{path} written; clients: . {directory / 'env'}")
+    for command in left:
+        display.note(f"systemd does not run here; to start it: {command}")
     if of_user and not left:
         display.note(f"to run without a login, too: loginctl enable-linger {_user_name()}")
 
@@ -111,7 +113,7 @@ def tell_manager(address: str, *, status: str) -> None:
     """Tell the manager of this service that it is ready, with a status in words."""
     if not address:
         return
-    place = f"\0{address[1:]}" if address.startswith("@") else address
+    socket_name = f"\0{address[1:]}" if address.startswith("@") else address
     message = f"READY=1\nSTATUS={' '.join(status.split())}\n"
     # The service works without its manager knowing.
     with (
@@ -119,7 +121,7 @@ def tell_manager(address: str, *, status: str) -> None:
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel,
     ):
         channel.settimeout(1.0)
-        channel.sendto(message.encode(), place)
+        channel.sendto(message.encode(), socket_name)
 
 
 def unit_text(program: Sequence[str], *, data: Path, listen: str, of_user: bool) -> str:
@@ -161,7 +163,7 @@ WantedBy={"default.target" if of_user else "multi-user.target"}
 def _quoted(word: str) -> str:
     """A word of a command line of systemd (systemd.service(5), "Command lines")."""
     plain = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-    return f'"{plain}"' if any(one in plain for one in " \t'\"\\;") else plain
+    return f'"{plain}"' if any(character in plain for character in " \t'\"\\;") else plain
 
 
 def _program() -> list[str]:

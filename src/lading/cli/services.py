@@ -229,10 +229,10 @@ def _start(data: Path, arguments: list[str], *, listen: str) -> display.Output:
     directory = DataDirectory(data)
     with private_files():
         directory.prepare(say=say)
-        found = start_serving(directory, ["--data", str(data), *arguments])
-    process = found.process
-    engine = found.status.rpartition("engine: ")[2] if "engine: " in found.status else ""
-    if listen and not found.is_new and not _is_at(process.address, listen):
+        serving = start_serving(directory, ["--data", str(data), *arguments])
+    process = serving.process
+    engine = serving.status.rpartition("engine: ")[2] if "engine: " in serving.status else ""
+    if listen and not serving.is_new and not _is_at(process.address, listen):
         raise Conflict(
             f"{data}: is served at {process.address} already; 'lading down' first to serve {listen}"
         )
@@ -240,11 +240,11 @@ def _start(data: Path, arguments: list[str], *, listen: str) -> display.Output:
         "address": process.address,
         "data": str(data),
         "pid": process.pid,
-        "log": str(found.log),
-        "started": found.is_new,
+        "log": str(serving.log),
+        "started": serving.is_new,
         "engine": engine if engine and engine != "none" else None,
     }
-    how = "serving" if found.is_new else "serves already:"
+    how = "serving" if serving.is_new else "serves already:"
     click.echo(
         f"lading: {how} https://{process.address}/ from {data}, process {process.pid}; "
         f"clients: . {data / 'env'}"
@@ -253,7 +253,7 @@ def _start(data: Path, arguments: list[str], *, listen: str) -> display.Output:
         click.echo(f"lading: engine: {engine}")
     elif engine:
         display.note("no engine: containers wait until there is one; see 'lading doctor'")
-    click.echo(f"lading: log: {found.log}; to stop it: lading down{_named(data)}")
+    click.echo(f"lading: log: {serving.log}; to stop it: lading down{_named(data)}")
 
 
 def _is_at(address: str, listen: str) -> bool:

@@ -174,18 +174,18 @@ def tell_page(session: CliSession, request_uuid: str) -> None:
     _tell(session, f"/ui/requests/{request_uuid}")
 
 
-def tell_list(session: CliSession, text: str) -> None:
-    """Tell a person at a terminal the address of the list of requests with `text` in their names;
+def tell_list(session: CliSession, name: str) -> None:
+    """Tell a person at a terminal the address of the list of requests with `name` in their names;
     programs do not hear of it.
     """
     from urllib.parse import urlencode
 
-    _tell(session, f"/ui/requests?{urlencode({'q': text})}")
+    _tell(session, f"/ui/requests?{urlencode({'q': name})}")
 
 
-def _tell(session: CliSession, place: str) -> None:
+def _tell(session: CliSession, path: str) -> None:
     if sys.stderr.isatty():
-        display.note(f"page: https://{session.address}{place}")
+        display.note(f"page: https://{session.address}{path}")
 
 
 def with_session(action: Callable[[CliSession], Awaitable[_Answer]]) -> _Answer:

@@ -36,7 +36,7 @@ def webhook() -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice([str(one) for one in WebhookFormat]),
+    type=click.Choice([str(form) for form in WebhookFormat]),
     default=None,
     help="Form of the messages (cloudevents; email for a mailto: URL).",
 )
@@ -93,30 +93,30 @@ def create(
                 attributes[attribute] = await find_project(session, option)
         return await session.api.create(_WEBHOOKS, attributes)
 
-    made = with_session(action)
-    yield {**_picked(made), "secret": made["secret"]}
-    click.echo(made["uuid"])
+    record = with_session(action)
+    yield {**_picked(record), "secret": record["secret"]}
+    click.echo(record["uuid"])
     if chosen != WebhookFormat.EMAIL:
-        click.echo(made["secret"])
-    display.note(f"'lading webhook test {made['uuid']}' tries it; the secret is shown this once")
+        click.echo(record["secret"])
+    display.note(f"'lading webhook test {record['uuid']}' tries it; the secret is shown this once")
 
 
 @webhook.command(name="list")
 @display.with_json
 def list_webhooks() -> display.Output:
     """List the webhooks that you can see."""
-    found = with_session(_all)
-    yield [_picked(one) for one in found]
+    webhooks = with_session(_all)
+    yield [_picked(record) for record in webhooks]
     rows = (
         (
-            one["uuid"],
-            one["name"] or "",
-            one["state"],
-            one["format"],
-            descriptions.events_text(one),
-            one["url"],
+            record["uuid"],
+            record["name"] or "",
+            record["state"],
+            record["format"],
+            descriptions.events_text(record),
+            record["url"],
         )
-        for one in found
+        for record in webhooks
     )
     display.table(("UUID", "NAME", "STATE", "FORMAT", "ON", "URL"), rows, optional=("FORMAT",))
 
@@ -126,21 +126,21 @@ def list_webhooks() -> display.Output:
 @display.with_json
 def show(which: str) -> display.Output:
     """Show WEBHOOK. Its secret is never shown again."""
-    found = with_session(lambda session: _find(session, which))
-    yield _picked(found)
+    record = with_session(lambda session: _find(session, which))
+    yield _picked(record)
     display.fields(
         (
-            ("uuid", found["uuid"]),
-            ("name", found["name"] or ""),
-            ("url", found["url"]),
-            ("format", found["format"]),
-            ("on", descriptions.events_text(found)),
-            ("owner", found["owner_uuid"]),
-            ("in", found["project_uuid"] or ""),
-            ("state", found["state"]),
-            ("reason", found["paused_reason"] or ""),
-            ("former secret", _valid_until(found)),
-            ("made", found["created_at"]),
+            ("uuid", record["uuid"]),
+            ("name", record["name"] or ""),
+            ("url", record["url"]),
+            ("format", record["format"]),
+            ("on", descriptions.events_text(record)),
+            ("owner", record["owner_uuid"]),
+            ("in", record["project_uuid"] or ""),
+            ("state", record["state"]),
+            ("reason", record["paused_reason"] or ""),
+            ("former secret", _valid_until(record)),
+            ("made", record["created_at"]),
         )
     )
 
@@ -223,32 +223,32 @@ def deliveries(which: str) -> display.Output:
     """Show how far WEBHOOK is, its last fault, its dead letters (events that could not be
     delivered), and its latest attempts.
     """
-    found = _act(which, "deliveries", method="GET")
-    yield found
-    display.fields(descriptions.delivery_facts(found))
-    if found["dead"]:
+    report = _act(which, "deliveries", method="GET")
+    yield report
+    display.fields(descriptions.delivery_facts(report))
+    if report["dead"]:
         click.echo()
         rows = (
             (
-                str(one["log_id"]),
-                one["event_type"],
-                one["failed_at"][:19] + "Z",
-                descriptions.letter_text(one),
+                str(letter["log_id"]),
+                letter["event_type"],
+                letter["failed_at"][:19] + "Z",
+                descriptions.letter_text(letter),
             )
-            for one in found["dead"]
+            for letter in report["dead"]
         )
         display.table(("DEAD LETTER", "TYPE", "FAILED", "FAULT"), rows)
-    if found["recent"]:
+    if report["recent"]:
         click.echo()
         tried = (
             (
-                one["tried_at"][:19] + "Z",
-                str(one["log_id"]),
-                one["event_type"],
-                descriptions.attempt_text(one),
-                one["fault"],
+                attempt["tried_at"][:19] + "Z",
+                str(attempt["log_id"]),
+                attempt["event_type"],
+                descriptions.attempt_text(attempt),
+                attempt["fault"],
             )
-            for one in found["recent"]
+            for attempt in report["recent"]
         )
         display.table(("ATTEMPT", "EVENT", "TYPE", "OUTCOME", "FAULT"), tried)
 
@@ -278,14 +278,14 @@ def _act(which: str, name: str, *, body: Any = None, method: str = "POST") -> Re
     return with_session(action)
 
 
-def _tell(record: Record, text: str) -> display.Output:
+def _tell(record: Record, message: str) -> display.Output:
     yield _picked(record)
-    display.note(text)
+    display.note(message)
 
 
 async def _all(session: CliSession) -> list[Record]:
     pages = session.api.pages(_WEBHOOKS, select=descriptions.SHOWN)
-    return [one async for page in pages for one in page]
+    return [record async for page in pages for record in page]
 
 
 async def _find(session: CliSession, which: str) -> Record:

@@ -112,7 +112,7 @@ def mount(
     if _EXEC in ctx.meta and not command:
         raise click.UsageError("--exec needs a command")
     if project is not None and not is_uuid(project):
-        project = with_session(partial(find_project, text=project))
+        project = with_session(partial(find_project, path=project))
     shown, id = _view(view, collection, project)
     # Told here: the process of the mount has no terminal.
     if find_spec("mfusepy") is None:
