@@ -152,13 +152,13 @@ class RemoteFunction(Generic[_Parameters, _Value]):
         # In a thread: other calls go on while a large value is read.
         return cast(_Value, await asyncio.to_thread(self.decoded, result, output, uuid))
 
-    def decoded(self, result: bytes, output: Callable[[str, Any], Output], uuid: str) -> Any:
+    def decoded(self, text: bytes, output: Callable[[str, Any], Output], uuid: str) -> Any:
         """The value in the text of a result, which a stranger's container may have written.
         `output` gives values of other kinds, `uuid` is that of the request. Raises Malformed,
         Invalid.
         """
         try:
-            return decode(json.loads(result), output)
+            return decode(json.loads(text), output)
         except LadingError:
             raise
         # numpy and the decoders have no common class of errors for damaged values.
