@@ -103,7 +103,7 @@ def _walk(command: click.Command, ctx: click.Context) -> Iterator[DocumentedComm
 
 
 def _paragraphs(help_text: str) -> Iterator[tuple[bool, str]]:
-    """The paragraphs of a help text; those that begin with `\\b` keep their lines."""
+    """The paragraphs of a help text; a paragraph that begins with `\\b` keeps its lines."""
     for paragraph in inspect.cleandoc(help_text).split("\n\n"):
         if paragraph.startswith("\b"):
             yield True, paragraph.removeprefix("\b").strip("\n")

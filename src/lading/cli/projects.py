@@ -384,7 +384,7 @@ def _use_cells(record: Record, shares: Mapping[str, Record]) -> tuple[str, str]:
 
 
 def path_of(record: Record, by_uuid: dict[str, Record]) -> str:
-    """The names of a project and of those that it is in, as far as they are known."""
+    """The names of a project and of the projects above it, as far as they are known."""
     names, visited = [str(record["name"])], {record["uuid"]}
     above = by_uuid.get(record["owner_uuid"])
     while above is not None and above["uuid"] not in visited:

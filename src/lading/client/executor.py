@@ -77,7 +77,7 @@ class Executor(concurrent.futures.Executor):
         """Submit a command or a function for each item of the iterables; the results, in their
         order. `options` as for `submit`; `chunksize` has no effect: the runs are sent in few calls.
 
-        Raises TimeoutError when a result is not there `timeout` seconds after this call; those that
+        Raises TimeoutError when a result is not there `timeout` seconds after this call; calls that
         have not ended are then cancelled.
         """
         del chunksize

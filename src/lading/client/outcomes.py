@@ -119,7 +119,7 @@ async def wait_for_all(
 
 
 class RequestEnds(msgspec.Struct, frozen=True):
-    """The requests that ended since the last look, and those that were deleted."""
+    """The requests that ended, and that were deleted, since the last look."""
 
     ended: list[RequestOutcome]
     deleted: list[str]

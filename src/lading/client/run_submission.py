@@ -79,8 +79,8 @@ class RunSubmitter:
         """Store the inputs, and wait until the runs before this one are queued."""
         if body["container_image"] is None:
             body["container_image"] = await self._once("image", self._newest_image)
-        # All inputs begin to be stored before those of later runs, so that the first of many runs
-        # is not submitted last.
+        # All inputs begin to be stored before the inputs of later runs, so that the first of many
+        # runs is not submitted last.
         mounts: dict[str, Record | Output] = {}
         await together(*(self._find(mounts, *item) for item in inputs.items()))
         body["mounts"] |= {target: mounts[target] for target in inputs}
@@ -139,7 +139,7 @@ class RunSubmitter:
             "container_requests",
             None,
             "batch",
-            # Not atomic: a wrong request of one caller must not refuse those of others.
+            # Not atomic: a wrong request of one caller must not refuse the requests of others.
             body={
                 "container_requests": [*bodies.values()],
                 "atomic": False,

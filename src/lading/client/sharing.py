@@ -132,7 +132,7 @@ async def shared_records(api: ApiClient, uuid: str) -> dict[str, str]:
 async def share_with(
     api: ApiClient, uuid: str, party: str, name: str, *, may_enter: bool = False
 ) -> None:
-    """Give a party the level `name` on a record and on those that are shared with it; with
+    """Give a party the level `name` on a record and on the records shared with it; with
     `may_enter` let it into the containers of a request. Raises Invalid, Forbidden.
     """
     if may_enter:
@@ -185,7 +185,7 @@ async def shared_by_itself(api: ApiClient, uuid: str, party: str) -> dict[str, s
 
 
 async def list_access(api: ApiClient, uuid: str) -> list[Record]:
-    """Who has access to a record and to those that are shared with it: `who`, `can` (`read`,
+    """The access to a record and to the records shared with it: `who`, `can` (`read`,
     `write`, `manage`, `enter`), `of` (the kind of the record), `head_uuid`, `tail_uuid`, `uuid` of
     the link.
     """

@@ -106,7 +106,7 @@ def _is_step(item: Any) -> bool:
 
 
 async def _recorded(session: CliSession, name: str) -> list[Mapping[str, Any]]:
-    """The steps that led to a request, without those that only submit others."""
+    """The steps that led to a request, without steps that only submit others."""
     first = await find_request(session, name)
     uuids = await find_origins(session.api, str(first["uuid"]))
     if len(uuids) > _MOST:

@@ -136,7 +136,7 @@ async def _replay(
     *,
     is_foreign: bool,
 ) -> list[_Replay]:
-    """Submit the steps, wait for all, and compare. `contents` are those of secrets by their
+    """Submit the steps, wait for all, and compare. `contents`: the contents of secrets by their
     names. Raises Invalid for a secret that is missing.
     """
     bodies = [

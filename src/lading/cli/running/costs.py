@@ -164,7 +164,7 @@ async def _containers(session: CliSession, uuids: Iterable[str]) -> dict[str, Co
 
 
 async def _names(session: CliSession, group: CostGroup, keys: Iterable[str]) -> dict[str, str]:
-    """Names of projects and users by uuid; those that cannot be read keep their uuid."""
+    """Names of projects and users by uuid; an unreadable record keeps its uuid as its name."""
     if group not in (CostGroup.PROJECT, CostGroup.USER):
         return {}
     wanted = list(keys)

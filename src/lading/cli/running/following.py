@@ -85,7 +85,7 @@ class LogFile:
                 return
 
     async def _new(self) -> AsyncGenerator[bytes]:
-        """The bytes of one response beyond those that were read."""
+        """The bytes of one response beyond the bytes that were read."""
         async with self._api.stream(
             self._path, headers={"Range": f"bytes={self._offset}-"}
         ) as answer:

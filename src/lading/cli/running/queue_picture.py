@@ -35,7 +35,7 @@ _REMEMBERED: Final = 200
 """Latest times of one kind of request that are kept."""
 # More lines than a high terminal has.
 _SHOWN_ENDS: Final = 50
-# Waiting requests beyond those that were read that are worked off one by one.
+# Most unread waiting requests that are worked off one by one.
 _MOST_WORK: Final = 100_000
 _KEPT: Final = 5000
 """Latest ends that are kept: enough for the rate."""
@@ -192,7 +192,7 @@ def draw(
     devices: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> QueuePicture:
     """The picture of the requests that have not ended, of which `opened` are the oldest, and of
-    those that have; `devices` has the device files of GPUs by the uuid of their container.
+    the ended ones; `devices` has the device files of GPUs by the uuid of their container.
     """
     runs = [outcome for outcome in opened if _runs(outcome)]
     waiting = [outcome for outcome in opened if not _runs(outcome)]

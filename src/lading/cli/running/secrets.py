@@ -43,7 +43,7 @@ def parse_secret(option: str) -> SecretOption:
 
 
 def read_secrets(options: Sequence[SecretOption], *, needed: Iterable[str] = ()) -> dict[str, str]:
-    """The contents of secrets by their names. Of `needed` ones those that were not given are asked
+    """The contents of secrets by their names. A `needed` secret without an option is asked
     for where there is a terminal, else left out. Raises Invalid.
     """
     contents: dict[str, str] = {}

@@ -49,7 +49,7 @@ _CONTAINER = (
 )
 _NEEDED = ("uuid", "name", "state", "priority", "created_at", "container_uuid")
 STATES: Final = tuple(CONDITIONS)
-"""States by which requests are selected: those that lists show, and those of the API."""
+"""States by which requests are selected: the states in lists, and the states of the API."""
 SORTS: Final = ("created", "name", "state", "priority", "took", "memory", "cpu")
 """Orders of lists."""
 

@@ -277,7 +277,7 @@ async def store_inputs(
 
 async def _outputs(session: CliSession, inputs: Sequence[Input]) -> dict[str, dict[str, object]]:
     """Mounts of the outputs of several requests by their uuids, found by two calls of the API for
-    each _ASKED. `_mount` looks for those that are not among them, and says what is wrong.
+    each _ASKED. `_mount` looks for the other inputs, and raises their errors.
     """
     stored = (source.stored.name for source in inputs if source.stored is not None)
     uuids = list(dict.fromkeys(name for name in stored if is_uuid(name, Infix.REQUEST)))

@@ -165,12 +165,12 @@ class _QueueWatch:
         """The oldest requests that have not ended, and how many there are."""
         rows, total = await self._list_open()
         if total > len(rows):
-            # Of very many, those that run may not be among the oldest.
+            # Of very many, running requests may not be among the oldest.
             runs, _ = await self._list_open(["container.state", "=", "Running"])
             known = {row["uuid"] for row in rows}
             rows += [row for row in runs if row["uuid"] not in known]
         found = await self._with_containers(rows)
-        # The server does not know patterns: then those that were read are counted.
+        # The server does not know patterns: then the requests that were read are counted.
         return found, max(len(found), total) if not self.criteria.names else len(found)
 
     async def _list_open(self, *more: list[str]) -> tuple[list[Record], int]:

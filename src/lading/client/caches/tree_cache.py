@@ -36,7 +36,7 @@ from lading.process.confined import ConfinedTree
 
 Fill = Callable[[Path], Awaitable[None]]
 """Writes the collection's files below the given empty directory (`downloads.download` does)."""
-# The name of a tree of a git commit, beside those of collections.
+# The name of a tree of a git commit, beside the names of collections.
 _GIT = re.compile(r"git-[0-9a-f]{40}")
 # Bytes of a block of common file systems: the least that a file takes.
 _BLOCK = 4096

@@ -269,7 +269,7 @@ class _List:
     def _part(
         self, path: str, paths: list[str], names: list[str], *, begin: int, end: int
     ) -> ListedPart:
-        """A record of files with these paths on disk, without those that are refused."""
+        """A record of files with these paths on disk, without refused files."""
         stamps = [self._stamp(file_path) for file_path in paths]
         filetree.check_names(names)
         return ListedPart(

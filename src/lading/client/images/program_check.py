@@ -1,4 +1,4 @@
-"""Starts the programs of an image once, in a container of the site, and tells those that do not."""
+"""Starts each program of an image once, in a container of the site, and names failing programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lading.core.program_starts import SECONDS, faults, script
 # Seconds for which the check may wait in the queue, for its image to be unpacked too, and between
 # two looks.
 _QUEUED, _PREPARED, _PAUSE = 5.0, 300.0, 0.1
-# Seconds besides those of the programs.
+# Seconds besides the time of the programs.
 _MORE = 30
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT[0-9:.]+Z ", re.MULTILINE)
 

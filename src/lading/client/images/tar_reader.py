@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Self
 
 MOST_MEMBERS: Final = 5_000_000
-"""Members of one archive: some ten times those of the largest images."""
+"""Most members of an archive: some ten times as many as the largest images have."""
 # Bytes of one header block, such as a long name.
 _MOST_HEADER = 1 << 15
 # Bytes of all headers before the data of one member: long names, attributes, the map of a sparse

@@ -31,7 +31,7 @@ _READ_AHEAD = 1 << 20
 _SPACE = 1 << 40
 # Minor version of libfuse 3 that knows these settings.
 _THREADS_SINCE = 12
-# Threads of libfuse, so many calls at a time; and those that are kept when idle.
+# Threads of libfuse, so many calls at a time; and the number of threads kept when idle.
 _THREADS = 64
 # All: the start of a thread would delay the call that needs it.
 _IDLE_THREADS = 64

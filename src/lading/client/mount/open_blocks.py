@@ -32,7 +32,7 @@ from lading.core.errors import (
 )
 
 _logger = logging.getLogger("lading.mount")
-# Number of open blocks, without those being read.
+# Number of open blocks, without the blocks being read.
 _KEPT_OPEN = 32
 # Blocks that are fetched ahead.
 _AHEAD = 2

@@ -68,8 +68,8 @@ async def side_of(api: ApiClient, request: Record) -> ComparedRequest:
 async def find_causes(
     api: ApiClient, ours: ComparedRequest, theirs: ComparedRequest, *, most: int = _MOST
 ) -> Causes:
-    """Compare two requests, and the steps that made those of their inputs that differ, as far as
-    the caller may read them. At most `most` pairs of steps are compared.
+    """Compare two requests, and the steps that made their different inputs, as far as the caller
+    may read them. At most `most` pairs of steps are compared.
     """
     ahead, steps = [(ours, theirs)], list[StepComparison]()
     compared: set[tuple[str, str]] = set()

@@ -51,7 +51,7 @@ async def _makers_of_inputs(
 ) -> list[Record]:
     """The containers outside `visited` that made the inputs of `containers`.
 
-    `contents`: those whose makers were looked for; the inputs are added.
+    `contents`: the contents whose makers were looked for; the inputs are added.
     """
     new_contents = [pdh for pdh in dict.fromkeys(_inputs(containers)) if pdh not in contents]
     contents.update(new_contents)

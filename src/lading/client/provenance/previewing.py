@@ -30,7 +30,7 @@ class StepPreview:
 
     `reused`: the uuid of the container whose result it would have, "" for one of another user that
     is not named; None if it would run. `reason`: why it would run.
-    `seconds` and `cost` (dollars) are those of the nearest earlier run, None if there is none.
+    `seconds` and `cost` (dollars) are of the nearest earlier run, None without an earlier run.
     """
 
     name: str

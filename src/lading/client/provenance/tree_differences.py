@@ -20,7 +20,7 @@ from lading.core.values import FieldDifference
 
 _PAGE: Final = 100
 _Name = tuple[str, int]
-"""The name of a step, and its number among those of this name."""
+"""The name of a step, and its number among the steps of this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
