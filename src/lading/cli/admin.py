@@ -74,17 +74,19 @@ def restore(file: Path, data: Path) -> display.Output:
     from lading.wiring.backup import restore as work
 
     with display.progress("Restoring") as report:
-        made = work(file.absolute(), storage.directory(data), progress=report)
-    found = {"data": str(data), "blocks": made.blocks, "bytes": made.size}
-    document = {**found, "damaged": made.damaged, "missing": made.missing}
-    yield display.Conclusion(document, 1 if made.damaged or made.missing else 0)
-    click.echo(f"lading: {data} has {made.blocks} blocks, {display.size(made.size)}, verified")
-    for what, hashes in (
-        ("damaged in the backup", made.damaged),
-        ("not in the backup", made.missing),
+        restored = work(file.absolute(), storage.directory(data), progress=report)
+    counts = {"data": str(data), "blocks": restored.blocks, "bytes": restored.size}
+    document = {**counts, "damaged": restored.damaged, "missing": restored.missing}
+    yield display.Conclusion(document, 1 if restored.damaged or restored.missing else 0)
+    click.echo(
+        f"lading: {data} has {restored.blocks} blocks, {display.size(restored.size)}, verified"
+    )
+    for fault, hashes in (
+        ("damaged in the backup", restored.damaged),
+        ("not in the backup", restored.missing),
     ):
-        for one in hashes:
-            display.note(f"block {one}: {what}; collections that name it cannot be read whole")
+        for block in hashes:
+            display.note(f"block {block}: {fault}; collections that name it cannot be read whole")
 
 
 @admin.command(name="dispatcher-token")
@@ -136,8 +138,8 @@ def end(containers: tuple[str, ...], reason: str) -> display.Output:
         ]
 
     ended = with_session(action)
-    yield {"ended": [one["uuid"] for one in ended]}
-    display.note(f"ended {', '.join(one['uuid'] for one in ended)}")
+    yield {"ended": [container["uuid"] for container in ended]}
+    display.note(f"ended {', '.join(container['uuid'] for container in ended)}")
 
 
 @admin.command("clear-cache")
@@ -159,7 +161,7 @@ def clear_cache(data: Path | None) -> display.Output:
         user_files.remove(places)
     finally:
         os.close(lock)
-    yield {"removed": [str(place) for place in places]}
+    yield {"removed": [str(path) for path in places]}
     display.note(f"removed the cache of {directory.root}; it is made again at the next start")
 
 

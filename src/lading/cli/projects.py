@@ -353,7 +353,7 @@ def _rules_of(record: Record) -> list[tuple[str, str]]:
 
 
 async def _shares(session: CliSession) -> dict[str, Record] | None:
-    """What shares have used, by uuid; None where fair share is off."""
+    """The use of shares, by uuid; None where fair share is off."""
     try:
         answer = await session.api.request("GET", "fair_shares")
     except NotFound:

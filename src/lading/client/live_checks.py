@@ -296,7 +296,7 @@ class LiveTest:
         return f"{number} records removed"
 
     async def _remove_all(self) -> list[str]:
-        """Cancel the request if it still runs, and remove what was made; the faults."""
+        """Cancel the request if it still runs, and remove the created records; the faults."""
         created, faults = self._created, list[str]()
         self._created = []
         if self._request and self._request["state"] != "Final":

@@ -50,7 +50,7 @@ class _Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Replay:
-    """A step with what came of its replay; `fault`: why there is nothing to compare."""
+    """A step with the outcome of its replay; `fault`: why there is nothing to compare."""
 
     step: _Step
     outcome: RequestOutcome
@@ -226,7 +226,7 @@ async def _carry(session: CliSession, target: CliSession, steps: Sequence[_Step]
 
 
 async def _remember(session: CliSession, replays: Sequence[_Replay], where: str) -> None:
-    """Keep what came of replays on another server, as links on the containers."""
+    """Keep the results of replays on another server, as links on the containers."""
     gate = asyncio.Semaphore(8)
 
     async def keep(replayed: _Replay) -> None:

@@ -1,6 +1,6 @@
 """`lading request cancel`, `delete` and `rerun`: actions on many requests.
 
-The requests are named, or match options; those that match are counted and confirmed before the
+The requests are named, or match options; matching requests are counted and confirmed before the
 first is changed.
 """
 
@@ -46,29 +46,29 @@ def cancel(requests: tuple[str, ...], is_all: bool, yes: bool, **selected: Any) 
     background, the newest first, while this command shows the progress; --json prints one object a
     line then. It goes on if the command is interrupted.
     """
-    wanted = RequestSelection(**selected)
-    if is_all and (requests or wanted != RequestSelection()):
+    criteria = RequestSelection(**selected)
+    if is_all and (requests or criteria != RequestSelection()):
         raise click.UsageError("--all selects all requests: leave out names and other options.")
-    if not requests and (is_all or wanted != RequestSelection()):
-        matching = with_session(lambda session: mass_cancellation.find(session, wanted))
+    if not requests and (is_all or criteria != RequestSelection()):
+        matching = with_session(lambda session: mass_cancellation.find(session, criteria))
         if matching is not None and (is_all or matching[1] > _PAGE):
             _cancel_many(*matching, is_sure=yes)
             return
-    found = _chosen(
+    chosen = _chosen(
         requests,
-        wanted,
-        lambda one: bool(one["state"] == "Committed"),
+        criteria,
+        lambda request: bool(request["state"] == "Committed"),
         "Cancel",
         "that has not ended",
         is_sure=yes,
     )
-    uuids = [str(one["uuid"]) for one in found]
+    uuids = [str(request["uuid"]) for request in chosen]
     done = with_session(
         lambda session: act_on_each(
             uuids, lambda uuid: session.api.action("container_requests", uuid, "cancel")
         )
     )
-    yield from _tell(found, done, ("was final already", "cancelled", "not cancelled"))
+    yield from _tell(chosen, done, ("was final already", "cancelled", "not cancelled"))
 
 
 @click.command()
@@ -81,27 +81,27 @@ def delete(requests: tuple[str, ...], yes: bool, **selected: Any) -> display.Out
     """Delete requests that are named, or that have ended and match the options. Their outputs and
     logs stay; a request that was deleted does not come back.
     """
-    found = _chosen(
+    chosen = _chosen(
         requests,
         RequestSelection(**selected),
-        lambda one: bool(one["state"] == "Final"),
+        lambda request: bool(request["state"] == "Final"),
         "Delete",
         "that has ended",
         is_sure=yes,
     )
-    live = next((one for one in found if one["state"] == "Committed"), None)
+    live = next((request for request in chosen if request["state"] == "Committed"), None)
     if live is not None:
         uuid = live["uuid"]
         if live["priority"]:
             raise Invalid(f"{uuid}: has not ended; 'lading request cancel {uuid}' first")
         raise Invalid(f"{uuid}: is being cancelled; 'lading wait {uuid}' first")
-    uuids = [str(one["uuid"]) for one in found]
+    uuids = [str(request["uuid"]) for request in chosen]
     done = with_session(
         lambda session: act_on_each(
             uuids, lambda uuid: session.api.delete("container_requests", uuid)
         )
     )
-    yield from _tell(found, done, ("deleted", "deleted", "not deleted"))
+    yield from _tell(chosen, done, ("deleted", "deleted", "not deleted"))
 
 
 @click.command()
@@ -192,7 +192,7 @@ async def submit_again(
 
 def _chosen(
     named: Sequence[str],
-    wanted: RequestSelection,
+    criteria: RequestSelection,
     is_possible: Callable[[Record], bool],
     verb: str,
     which: str,
@@ -200,10 +200,10 @@ def _chosen(
     is_sure: bool,
     fields: tuple[str, ...] = (),
 ) -> list[Record]:
-    """The requests that are named, or those that match and were confirmed. Raises UsageError,
+    """The requests that are named, or that match and were confirmed. Raises UsageError,
     NotFound, and Invalid where no confirmation is possible.
     """
-    if bool(named) == (wanted != RequestSelection()):
+    if bool(named) == (criteria != RequestSelection()):
         raise click.UsageError(
             "Name requests, or give --name, --project, --user, --property, --state, --since or "
             "--failed."
@@ -212,14 +212,14 @@ def _chosen(
     async def look_up(session: CliSession) -> list[Record]:
         if named:
             return await _find_named(session, named, verb)
-        matching = await selection.find(session, wanted, fields)
-        return [one.request for one in matching.requests if is_possible(one.request)]
+        matching = await selection.find(session, criteria, fields)
+        return [outcome.request for outcome in matching.requests if is_possible(outcome.request)]
 
-    found = with_session(look_up)
+    matching = with_session(look_up)
     if named:
-        return found
-    _confirm(len(found), verb, which, is_sure=is_sure)
-    return found
+        return matching
+    _confirm(len(matching), verb, which, is_sure=is_sure)
+    return matching
 
 
 async def _find_named(session: CliSession, named: Sequence[str], verb: str) -> list[Record]:
@@ -227,7 +227,7 @@ async def _find_named(session: CliSession, named: Sequence[str], verb: str) -> l
     the message says that nothing was done to the others.
     """
     try:
-        return [await find_request(session, one) for one in named]
+        return [await find_request(session, name) for name in named]
     except (NotFound, Invalid) as error:
         if len(named) == 1:
             raise
@@ -298,5 +298,5 @@ def _tell(
         raise errors[0]
 
 
-def _counted(found: Sequence[Record]) -> str:
-    return f"{len(found)} request{'' if len(found) == 1 else 's'}"
+def _counted(chosen: Sequence[Record]) -> str:
+    return f"{len(chosen)} request{'' if len(chosen) == 1 else 's'}"

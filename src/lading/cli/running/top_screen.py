@@ -140,7 +140,7 @@ def _running(runs: Sequence[RunningRequest], total: int, width: int) -> Table:
 
 
 def _part(request: RunningRequest, size: int) -> Text:
-    """The bar of one request; what takes longer than expected is marked."""
+    """The bar of one request; a request that takes longer than expected is marked."""
     if request.part is None:
         return Text("·" * size, style="bright_black")
     full = round(size * request.part)

@@ -1,4 +1,4 @@
-"""The journal of an upload: what is hashed and sent already, so that it can be resumed.
+"""The journal of an upload: the blocks hashed and sent already, so that it can be resumed.
 
 The journal (`UploadJournal`) has one file for each set of sources, with one JSON document per line,
 appended during the upload:

@@ -56,7 +56,7 @@ Members = AbstractContextManager[Iterable[tarfile.TarInfo]]
 
 
 class ScanResult(msgspec.Struct, frozen=True):
-    """What the headers of an image's layers tell."""
+    """Facts from the headers of an image's layers."""
 
     left_out: Remarks = Remarks()
     """Remarks about devices and attributes that no container gets."""

@@ -115,7 +115,7 @@ class TagFile:
             checksum.update(piece)
 
     def digests(self) -> dict[str, str]:
-        """The checksums of what was written, in hex digits, by their algorithms."""
+        """The checksums of the written bytes, in hex digits, by their algorithms."""
         return {name: checksum.hexdigest() for name, checksum in self._sums.items()}
 
 
@@ -143,7 +143,7 @@ class PayloadFile:
         self._size += len(piece)
 
     def finish(self) -> tuple[StoredFile, bool]:
-        """Put the file into the bag; what it is, and whether the content is new there."""
+        """Put the file into the bag; the stored file, and whether its content is new there."""
         self._raw.close()
         digests = {name: digest.hexdigest() for name, digest in self._digests.items()}
         is_new = self._bag.keep(digests, self._size, self._path)

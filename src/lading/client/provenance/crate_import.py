@@ -137,7 +137,7 @@ def _sources(
 
 
 def contents_of(run: CrateRun) -> list[str]:
-    """The hashes of what a run has read and made."""
+    """The hashes of the contents that a run has read and made."""
     output = run.container.get("output")
     hashes = [pdh for _, pdh, _ in inputs_of(run.container)]
     return list(dict.fromkeys([*hashes, *([str(output)] if output else ())]))

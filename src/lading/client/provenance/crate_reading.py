@@ -197,7 +197,7 @@ class _Source(Protocol):
         """The file, which the caller closes."""
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the open files."""
 
 
 class _Folder:

@@ -104,7 +104,7 @@ async def find_content_lineage(api: ApiClient, collection: Record) -> Lineage:
 
 
 async def _both_ways(api: ApiClient, pdh: str, earlier: Record, later: Record) -> bool:
-    """Add what a content came from and what used it; whether that is all."""
+    """Add the origins and the uses of a content; return whether all are there."""
     async with asyncio.TaskGroup() as group:
         before = group.create_task(_follow(api, pdh, "provenance", earlier))
         after = group.create_task(_follow(api, pdh, "used_by", later))

@@ -1,4 +1,4 @@
-"""Results that are withdrawn from reuse, and what was made from them."""
+"""Results that are withdrawn from reuse, and the results made from them."""
 
 from __future__ import annotations
 
