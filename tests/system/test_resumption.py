@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -188,12 +189,18 @@ async def test_it_can_be_stopped_and_its_memory_is_its_output(native: Stage) -> 
     assert native.server.files(record["output"]) == {"file": b"kept\n"}
 
 
+def map_of_user_ids(group: Cgroup) -> str:
+    """The map of user ids of the command; the programs that it starts may end meanwhile."""
+    for pid in sorted(group.processes())[1:]:
+        with suppress(OSError):
+            return Path(f"/proc/{pid}/uid_map").read_text()
+    raise AssertionError("no process of the container is there")
+
+
 async def test_its_user_ids_stay_its_own(native: Stage, group: Cgroup) -> None:
     record, pidfd = await native.begun(["sh", "-c", WAITING])
     await handed_over(native)
-    (first, *_) = [
-        Path(f"/proc/{pid}/uid_map").read_text() for pid in sorted(group.processes())[1:]
-    ]
+    first = map_of_user_ids(group)
     await kill(pidfd)
     other = "zzzzz-dz642-000000000000002"
     beside, second = await native.start(["cat", "/proc/self/uid_map"], other)
