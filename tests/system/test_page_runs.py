@@ -39,7 +39,7 @@ def test_a_failed_sample_is_found_in_two_clicks(cluster: Cluster, reader: Visito
     clicks = 0
     page.get_by_role("link", name="cohort-7").first.click()
     clicks += 1
-    failures = page.get_by_role("region", name=f"Last lines of align_{_BAD}")
+    failures = page.get_by_role("group", name=f"Last lines of align_{_BAD}")
     expect(failures).to_contain_text(f"sample {_BAD} has no reads")
     page.get_by_role("link", name="Whole log").first.click()
     clicks += 1
