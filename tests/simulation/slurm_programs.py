@@ -122,11 +122,16 @@ class FakeSlurm:
             "sbatch": self._sbatch,
             "scancel": self._scancel,
             "scontrol": self._scontrol,
+            "sacctmgr": self._sacctmgr,
         }[arguments[0]]
         done = act(arguments[1:], text.decode())
         if arguments[0] == "sbatch" and done.code == 0 and self._chance(self.malice.mute):
             raise OutcomeUnknown("sbatch: no answer from Slurm in 0 s")
         return done
+
+    def _sacctmgr(self, _arguments: Sequence[str], _text: str) -> ProgramResult:
+        # Tests run as any user.
+        return ProgramResult(0, "Administrator\n", "")
 
     def alive(self) -> list[FakeJob]:
         """The jobs that have not ended."""
