@@ -192,11 +192,7 @@ def group_steps(steps: Sequence[RunStep]) -> tuple[StepGroup, ...]:
     members: dict[str, list[RunStep]] = {}
     for step in steps:
         members.setdefault(step.group, []).append(step)
-    needs: dict[str, dict[str, None]] = {name: {} for name in members}
-    for uuid, needed in needs_of(steps).items():
-        for source in needed:
-            if group_of[source] != group_of[uuid]:
-                needs[group_of[uuid]][group_of[source]] = None
+    needs = _needs_of_groups(steps, group_of)
     edges = [(before, name) for name, some in needs.items() for before in some]
     layer_of = {
         name: number for number, layer in enumerate(layers(list(members), edges)) for name in layer
@@ -211,6 +207,18 @@ def group_steps(steps: Sequence[RunStep]) -> tuple[StepGroup, ...]:
         )
         for name in sorted(members, key=lambda name: (layer_of[name], order[name]))
     )
+
+
+def _needs_of_groups(
+    steps: Sequence[RunStep], group_of: Mapping[str, str]
+) -> dict[str, dict[str, None]]:
+    """The other groups that each group needs, in the order of its steps, as keys."""
+    needs: dict[str, dict[str, None]] = {group: {} for group in group_of.values()}
+    for uuid, needed in needs_of(steps).items():
+        for source in needed:
+            if group_of[source] != group_of[uuid]:
+                needs[group_of[uuid]][group_of[source]] = None
+    return needs
 
 
 def tree_of(groups: Sequence[StepGroup]) -> Iterator[tuple[int, StepGroup]]:

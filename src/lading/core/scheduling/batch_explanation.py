@@ -96,13 +96,8 @@ def _blocked(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> W
             )
     if large_enough:
         return WaitStatus(Category.PARTITION, _misplaced(container, workers))
-    crowded = [worker for worker in workers if _is_crowded(worker, container)]
-    if crowded:
-        sentence = (
-            f"Waiting: it needs {container.need}; {crowded[0].id} has {crowded[0].capacity} while "
-            f"other programs there use {format_bytes(crowded[0].others)} of its RAM."
-        )
-        return WaitStatus(Category.CAPACITY, sentence, "for RAM that other programs used")
+    if crowded := _crowded(container, workers):
+        return crowded
     nearest = _nearest(container.need, [(worker, _whole(worker)) for worker in workers])
     return WaitStatus(
         Category.TOO_LARGE,
@@ -111,6 +106,18 @@ def _blocked(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> W
         "It stays queued until a worker can hold it.",
         f"for a worker that can hold {container.need}",
     )
+
+
+def _crowded(container: TrackedContainer, workers: tuple[FleetWorker, ...]) -> WaitStatus | None:
+    """The wait for RAM of a worker that other programs use; None if no worker lacks that alone."""
+    worker = next((worker for worker in workers if _is_crowded(worker, container)), None)
+    if worker is None:
+        return None
+    sentence = (
+        f"Waiting: it needs {container.need}; {worker.id} has {worker.capacity} while "
+        f"other programs there use {format_bytes(worker.others)} of its RAM."
+    )
+    return WaitStatus(Category.CAPACITY, sentence, "for RAM that other programs used")
 
 
 def _gpu_lacks(
