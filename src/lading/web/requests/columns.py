@@ -172,37 +172,48 @@ async def _cells(
     images = await _image_names(visit, requests) if "image" in columns else {}
     used = await _memory_used(visit, requests) if "memory" in columns else {}
 
-    def cell(request: Record, column: str) -> ColumnCell:
-        label = LABELS[column]
-        if column == "user":
-            user = _user_of(request)
-            return ColumnCell(label=label, shown=names.get(user, user))
-        if column == "project":
-            owner = str(request["owner_uuid"])
-            name = names.get(owner, owner)
-            is_home = infix_of(owner) == Infix.USER
-            address = f"/ui/projects/{owner}"
-            return ColumnCell(
-                label=label, shown=f"Home of {name}" if is_home else name, address=address
-            )
-        if column == "image":
-            image = str(request["container_image"] or "")
-            return ColumnCell(label=label, shown=images.get(image, image))
-        constraints = request["runtime_constraints"] or {}
-        if column == "cpus":
-            return ColumnCell(label=label, shown=str(_largest(constraints.get("vcpus")) or ""))
-        memory = _largest(constraints.get("ram"))
-        most = used.get(str(request["container_uuid"] or ""), 0)
-        return ColumnCell(
-            label=label,
-            shown=size(memory) if memory else "",
-            note=f"used {size(most)}" if most else "",
-        )
-
     return {
-        str(request["uuid"]): tuple(cell(request, column) for column in columns)
+        str(request["uuid"]): tuple(
+            _cell(request, column, names=names, images=images, used=used) for column in columns
+        )
         for request in requests
     }
+
+
+def _cell(
+    request: Record,
+    column: str,
+    *,
+    names: Mapping[str, str],
+    images: Mapping[str, str],
+    used: Mapping[str, int],
+) -> ColumnCell:
+    """One cell; `names` are those of users and projects, `used` is memory by container, bytes."""
+    label = LABELS[column]
+    if column == "user":
+        user = _user_of(request)
+        return ColumnCell(label=label, shown=names.get(user, user))
+    if column == "project":
+        return _project_cell(str(request["owner_uuid"]), names)
+    if column == "image":
+        image = str(request["container_image"] or "")
+        return ColumnCell(label=label, shown=images.get(image, image))
+    constraints = request["runtime_constraints"] or {}
+    if column == "cpus":
+        return ColumnCell(label=label, shown=str(_largest(constraints.get("vcpus")) or ""))
+    memory = _largest(constraints.get("ram"))
+    most = used.get(str(request["container_uuid"] or ""), 0)
+    note = f"used {size(most)}" if most else ""
+    return ColumnCell(label=label, shown=size(memory) if memory else "", note=note)
+
+
+def _project_cell(owner: str, names: Mapping[str, str]) -> ColumnCell:
+    name = names.get(owner, owner)
+    return ColumnCell(
+        label=LABELS["project"],
+        shown=f"Home of {name}" if infix_of(owner) == Infix.USER else name,
+        address=f"/ui/projects/{owner}",
+    )
 
 
 async def _image_names(visit: Visit, requests: Sequence[Record]) -> dict[str, str]:
