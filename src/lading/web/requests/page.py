@@ -145,17 +145,7 @@ def _decision_facts(decision: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _facts(visit: Visit) -> dict[str, Any]:
-    uuid, api = request_uuid(visit), visit.api
-    found: dict[str, Any] = {}
-
-    async def get_request() -> None:
-        found["request"] = await api.get("container_requests", uuid)
-
-    async def get_why() -> None:
-        found["why"] = await api.action("container_requests", uuid, "why", method="GET")
-
-    await together(get_request(), get_why())
-    request, why = found["request"], found["why"]
+    request, why = await _request_and_why(visit)
     attempts = await _attempts(visit, request)
     container = attempts[-1] if request["container_uuid"] and attempts else None
     outcome = RequestOutcome(request, container)
@@ -163,10 +153,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
     fault = rows.fault_of(outcome) if state in _ENDED else ""
     # Errors that are on the page already, in its order.
     told = {fault}
-    because = [
-        (name, explanations.shorten(text, [fault]))
-        for name, text in explanations.why_fields(why, known_errors=told)
-    ]
+    because = _because(why, fault, told)
     moments = list(_moments(request, attempts, told))
     decisions = explanations.dispatch_rows(why.get("dispatch") or ())
     return {
@@ -181,7 +168,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "seconds": seconds_of(outcome, visit.services.clock()),
         "reused": bool(container) and is_reused(request, container or {}),
         "command": whole_command(request),
-        "because": [(name, text) for name, text in because if text][1:],
+        "because": because[1:],
         **_decision_facts(why["decision"] or {}),
         "dispatch": [(*row, explanations.shorten(text, told)) for *row, text in decisions],
         "moments": moments,
@@ -190,8 +177,30 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "raised": min(_MOST_PRIORITY, (request["priority"] or 0) + _RAISE),
         "source": await _source(visit, request, container),
         # The output becomes known when the request is Final, after the end of its container.
-        "topics": "" if request["state"] == "Final" else uuid,
+        "topics": "" if request["state"] == "Final" else request_uuid(visit),
     }
+
+
+async def _request_and_why(visit: Visit) -> tuple[Record, dict[str, Any]]:
+    """The request of the page and its explanation, asked for at the same time."""
+    uuid, api = request_uuid(visit), visit.api
+    answers: dict[str, Any] = {}
+
+    async def get_request() -> None:
+        answers["request"] = await api.get("container_requests", uuid)
+
+    async def get_why() -> None:
+        answers["why"] = await api.action("container_requests", uuid, "why", method="GET")
+
+    await together(get_request(), get_why())
+    return answers["request"], answers["why"]
+
+
+def _because(why: Mapping[str, Any], fault: str, told: set[str]) -> list[tuple[str, str]]:
+    """The fields of the explanation that say more than the fault; their errors come into `told`."""
+    fields = explanations.why_fields(why, known_errors=told)
+    shortened = [(name, explanations.shorten(sentence, [fault])) for name, sentence in fields]
+    return [(name, sentence) for name, sentence in shortened if sentence]
 
 
 def _wait(request: Record, container: Record | None, why: Mapping[str, Any]) -> Record | None:
