@@ -180,4 +180,5 @@ async def test_the_logs_of_attempts_are_kept_while_their_request_is(it: World) -
     await sweep(it.app.services)
     async with it.app.services.database.reading() as tx:
         assert await records.among(tx, COLLECTIONS, "portable_data_hash", [pdh, last]) == []
+        assert await tx.fetch("SELECT 1 FROM container_attempts") == []
     assert (await it.request("GET", f"collections/{pdh}", token=owner)).status == 404

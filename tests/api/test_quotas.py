@@ -102,6 +102,18 @@ async def test_a_large_one_is_not_overtaken_but_for_priority(it: World) -> None:
     assert await runnable(it, *made) == [2]
 
 
+async def test_a_request_on_hold_lets_the_next_one_run(it: World) -> None:
+    ada = await it.user("ada")
+    await quota(it, await uuid_of(it, ada), vcpus=4)
+    small = await submit(it, ada, 1, runtime_constraints={"vcpus": 2, "ram": 1 << 28})
+    large = await submit(it, ada, 1, runtime_constraints={"vcpus": 4, "ram": 1 << 28})
+    later = await submit(it, ada, 1, runtime_constraints={"vcpus": 1, "ram": 1 << 28})
+    requests = [*small, *large, *later]
+    assert await runnable(it, *requests) == [0]
+    await it.ok("PUT", f"container_requests/{large[0]['uuid']}", {"priority": 0})
+    assert await runnable(it, *requests) == [0, 2]
+
+
 async def test_workflows_leave_room_for_their_steps(it: World) -> None:
     ada = await it.user("ada")
     await quota(it, await uuid_of(it, ada), containers=4)

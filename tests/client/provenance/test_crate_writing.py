@@ -55,4 +55,6 @@ def test_lists_that_do_not_fit_into_memory() -> None:
         spool.add([3])
         whole = b"".join(spool.document("list", {"rest": 1}, [0]))
         assert json.loads(whole) == {"rest": 1, "list": [0, {"a": "é"}, 2, 3]}
+        # People read these files too.
+        assert '"é"' in whole.decode()
         assert json.loads(b"".join(spool.document("list", {})))["list"] == [{"a": "é"}, 2, 3]

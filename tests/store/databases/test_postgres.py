@@ -160,6 +160,21 @@ async def test_one_that_is_cancelled_takes_its_transaction_with_it(
     await add("2")
 
 
+async def test_a_query_that_fails_takes_its_transaction_with_it(
+    pair: tuple[Database, Database],
+) -> None:
+    async def add(uuid: str) -> None:
+        async with pair[0].writing() as tx:
+            if uuid == "1":
+                await tx.fetch("no SQL")
+            await records.insert(tx, LINKS, {"uuid": uuid})
+
+    ends = await asyncio.gather(*map(add, "01"), return_exceptions=True)
+    # The commit of a transaction with an error is a rollback: the first one must hear of it.
+    assert [type(end) for end in ends] == [TransactionInterrupted, Unavailable]
+    assert await _stored(pair[1]) == set()
+
+
 async def test_a_reader_that_failed_is_not_used_again(postgres: PostgresServer) -> None:
     await emptied(postgres)
     database = await PostgresDatabase.open(postgres.connection(), seal=make_seal(), readers=1)

@@ -52,6 +52,23 @@ async def test_a_runtime_that_sends_something_else(tmp_path: Path) -> None:
     await process.wait()
 
 
+async def test_a_runtime_sends_a_terminal_with_a_name(tmp_path: Path) -> None:
+    console = Console(tmp_path, Size())
+    process = await asyncio.create_subprocess_exec("sleep", "60")
+    controlling, controlled = os.openpty()
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(console.path)
+        socket.send_fds(client, [b"/dev/ptmx"], [controlling])
+        received = await console.receive(process)
+    os.write(controlled, b"screen")
+    assert os.read(received, 6) == b"screen"
+    for descriptor in (controlling, controlled, received):
+        os.close(descriptor)
+    console.close()
+    process.kill()
+    await process.wait()
+
+
 async def test_input_that_nobody_takes_is_dropped() -> None:
     execution = await spawn(["true"], environment=PLAIN, target=lambda: os.getpid() * 0 or None)
     assert await execution.wait() == 0
