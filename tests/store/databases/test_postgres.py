@@ -175,6 +175,21 @@ async def test_a_query_that_fails_takes_its_transaction_with_it(
     assert await _stored(pair[1]) == set()
 
 
+async def test_copied_rows_of_a_block_that_fails_are_not_stored(
+    pair: tuple[Database, Database],
+) -> None:
+    async def add(uuid: str) -> None:
+        async with pair[0].writing() as tx:
+            await tx.insert_all("lease_ids", ("token_uuid", "id"), [(uuid, "1")])
+            if uuid == "1":
+                raise Invalid("refused after its rows were copied")
+
+    ends = await asyncio.gather(*map(add, "01"), return_exceptions=True)
+    assert [type(end) for end in ends] == [TransactionInterrupted, Invalid]
+    async with pair[1].reading() as tx:
+        assert await tx.fetch("SELECT id FROM lease_ids") == []
+
+
 async def test_a_reader_that_failed_is_not_used_again(postgres: PostgresServer) -> None:
     await emptied(postgres)
     database = await PostgresDatabase.open(postgres.connection(), seal=make_seal(), readers=1)
