@@ -9,14 +9,10 @@ All requests are cancelled, and in a second round those of one project, which a 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import os
-import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -25,9 +21,8 @@ from bench.account import processes
 from bench.api.places import has_postgres
 from bench.figures import Figure, absent, durations
 from bench.mass_requests import memory_of
-from bench.queue import DECLINED, postgres_databases, postgres_site, sqlite_site
-from bench.requests import submit
-from bench.service import SERVER_PID, add_image, connected, serving
+from bench.service import SERVER_PID, connected, serving
+from bench.waiting_projects import find_project, waiting_project
 from lading.client.api import ApiClient
 
 MOST_CALL: Final = 1.0
@@ -51,7 +46,7 @@ def measure(*, waiting: int, databases: Collection[str], beside: str) -> list[Fi
             continue
         for label, python in pythons:
             for scope in ("all", "a project"):
-                with _filled(database, waiting, python) as data:
+                with waiting_project(database, waiting, python) as data:
                     with serving(data, python=python) as environment:
                         found = asyncio.run(_measure(environment, scope))
                     figures += [
@@ -61,36 +56,11 @@ def measure(*, waiting: int, databases: Collection[str], beside: str) -> list[Fi
     return figures
 
 
-@contextlib.contextmanager
-def _filled(database: str, waiting: int, python: str) -> Iterator[Path]:
-    """A data directory with a project of so many requests that wait; nothing runs them."""
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lading-bench-")))
-        data = folder / "data"
-        if database == "sqlite":
-            site = sqlite_site(data)
-        else:
-            server = stack.enter_context(postgres_databases(("lading",)))
-            site = postgres_site(data, server.connection("lading"))
-        with serving(data, config=json.dumps(site.config), python=python) as environment:
-            template = asyncio.run(_submit(environment, add_image(environment)))
-        site.copy(template, waiting)
-        (data / "config.yml").write_text(json.dumps({**site.config, **DECLINED}))
-        yield data
-        shutil.rmtree(data, ignore_errors=True)
-
-
-async def _submit(environment: dict[str, str], image: str) -> str:
-    async with connected(environment) as client:
-        project = await client.create("groups", {"group_class": "project", "name": "long queue"})
-        return await submit(client, image, ["true"], priority=0, owner_uuid=project["uuid"])
-
-
 async def _measure(environment: dict[str, str], scope: str) -> list[Figure]:
     root = int(environment[SERVER_PID])
     server = next(pid for pid, kind in processes(root) if kind == "server")
     async with connected(environment) as client, asyncio.timeout(_LIMIT):
-        (project,) = await client.list("groups", filters=[["name", "=", "long queue"]])
+        project = await find_project(client)
         filters = [] if scope == "all" else [["owner_uuid", "=", project["uuid"]]]
         (newest,) = await client.list("container_requests", filters=_COMMITTED, limit=1)
         calls = _calls(client, newest["uuid"], filters)

@@ -9,28 +9,21 @@ turns on copies of one database.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from bench.api.places import has_postgres
 from bench.figures import Figure, absent, durations
 from bench.mass_requests import memory_of
-from bench.queue import DECLINED, postgres_databases, postgres_site, sqlite_site
-from bench.requests import submit
-from bench.service import add_image, connected, serving
+from bench.service import connected, serving
+from bench.waiting_projects import find_project, waiting_project
 from lading.client.api import ApiClient
 
 MOST_READ: Final = 100.0
 """Milliseconds of a call of others (p99) meanwhile."""
-_COMMAND: Final = ["true"]
 _LIMIT: Final = 600.0
 _TIMEOUT: Final = 300.0
 
@@ -44,7 +37,10 @@ def measure(*, waiting: int, databases: Collection[str], beside: str) -> list[Fi
             figures.append(absent("postgresql", "is not installed (Debian package postgresql)"))
             continue
         for label, python in pythons:
-            with _filled(name, waiting, python) as data, serving(data, python=python) as found:
+            with (
+                waiting_project(name, waiting, python) as data,
+                serving(data, python=python) as found,
+            ):
                 figures += [
                     replace(one, name=f"{label}{name}: {one.name}")
                     for one in asyncio.run(_measure(found, waiting))
@@ -52,34 +48,9 @@ def measure(*, waiting: int, databases: Collection[str], beside: str) -> list[Fi
     return figures
 
 
-@contextlib.contextmanager
-def _filled(database: str, waiting: int, python: str) -> Iterator[Path]:
-    """A data directory with a project of so many requests that wait; nothing runs them."""
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lading-bench-")))
-        data = folder / "data"
-        if database == "sqlite":
-            site = sqlite_site(data)
-        else:
-            server = stack.enter_context(postgres_databases(("lading",)))
-            site = postgres_site(data, server.connection("lading"))
-        with serving(data, config=json.dumps(site.config), python=python) as environment:
-            template = asyncio.run(_submit(environment, add_image(environment)))
-        site.copy(template, waiting)
-        (data / "config.yml").write_text(json.dumps({**site.config, **DECLINED}))
-        yield data
-        shutil.rmtree(data, ignore_errors=True)
-
-
-async def _submit(environment: dict[str, str], image: str) -> str:
-    async with connected(environment) as client:
-        project = await client.create("groups", {"group_class": "project", "name": "long queue"})
-        return await submit(client, image, _COMMAND, priority=0, owner_uuid=project["uuid"])
-
-
 async def _measure(environment: dict[str, str], waiting: int) -> list[Figure]:
     async with connected(environment) as client, asyncio.timeout(_LIMIT):
-        (project,) = await client.list("groups", filters=[["name", "=", "long queue"]])
+        project = await find_project(client)
         figures = [Figure(name="memory before", unit="", count=1, note=memory_of(environment))]
         for verb, has_priority in (("trash", False), ("untrash", True)):
             figures += await _change(client, project["uuid"], verb, has_priority=has_priority)

@@ -80,24 +80,28 @@ def main() -> int:
         return 2
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lading-bench-")))
-        environments = []
+        environments, images = [], []
         for name, python in (("other", str(other)), ("this", sys.executable)):
             config = stack.enter_context(configured(options.engine))
             (work / name).mkdir()
             if name == "this":
                 config = options.config or config
             served = serving(work / name / "data", config=config, python=python)
-            environments.append(stack.enter_context(served))
-        asyncio.run(_measure(environments, options))
+            environment = stack.enter_context(served)
+            environments.append(environment)
+            images.append(add_image(environment, python=python))
+        asyncio.run(_measure(environments, images, options))
     return 0
 
 
-async def _measure(environments: Sequence[dict[str, str]], options: argparse.Namespace) -> None:
+async def _measure(
+    environments: Sequence[dict[str, str]], images: Sequence[str], options: argparse.Namespace
+) -> None:
     async with contextlib.AsyncExitStack() as stack:
         sides: list[Side] = []
         followers = []
-        for name, environment in zip(("other", "this"), environments, strict=True):
-            image = await asyncio.to_thread(add_image, environment)
+        names = ("other", "this")
+        for name, environment, image in zip(names, environments, images, strict=True):
             client = await stack.enter_async_context(connected(environment))
             watch = Watch(client)
             followers.append(asyncio.create_task(watch.follow()))

@@ -20,7 +20,6 @@ from lading.client.servers.environment import find_server
 PROGRAMS = ("sh", "date", "head", "split", "mkdir")
 SERVER_PID = "LADING_BENCH_PID"
 _STOP_LIMIT = 60.0
-_LADING = (sys.executable, "-m", "lading")
 # Build environments set it; a program of a user keeps its compiled modules.
 _NO_CACHE = "PYTHONDONTWRITEBYTECODE"
 
@@ -67,9 +66,14 @@ def serving(
             _end(up)
 
 
-def add_image(environment: dict[str, str]) -> str:
-    """Make an image of this machine's programs that the benchmarks use; its portable data hash."""
-    command = [*_LADING, "image", "add", "--from-host", *PROGRAMS, "--name", "bench:1", "--json"]
+def add_image(environment: dict[str, str], *, python: str = sys.executable) -> str:
+    """Make an image of this machine's programs that the benchmarks use; its portable data hash.
+
+    `python` is the interpreter of the server's environment: a command of another version may not
+    know the server of the data directory.
+    """
+    words = ["image", "add", "--from-host", *PROGRAMS, "--name", "bench:1", "--json"]
+    command = [python, "-m", "lading", *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"lading image add failed: {done.stderr.strip()[-500:]}")
