@@ -85,6 +85,17 @@ def test_a_decision_that_has_no_container() -> None:
     assert said == "would have no container: on hold"
 
 
+def test_the_machine_of_a_container_is_the_last_one() -> None:
+    decisions = [
+        {"event_type": "dispatched", "container_uuid": "c", "text": "on m1"},
+        {"event_type": "dispatched", "container_uuid": "c", "text": "on m2"},
+        {"event_type": "dispatched", "container_uuid": "other", "text": "on m3"},
+        {"event_type": "ended", "container_uuid": "c", "text": "done"},
+    ]
+    assert explanations.place_text(decisions, "c") == "on m2"
+    assert explanations.place_text(decisions, "d") == ""
+
+
 def test_differences_are_whole() -> None:
     near = {
         "container_uuid": "d",

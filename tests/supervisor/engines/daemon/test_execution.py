@@ -47,6 +47,38 @@ async def test_a_daemon_that_refuses(error: Exception, failure: Failure) -> None
         await hold(cast(Docker, None), container, {}, name="uuid", image="kept")
 
 
+class Daemon:
+    """A daemon with one container; it is its own collection of containers."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    @property
+    def containers(self) -> Daemon:
+        return self
+
+    async def commit(self, *, repository: str, **more: Any) -> None:
+        self.calls.append(f"commit {repository}")
+
+    async def delete(self, **more: Any) -> None:
+        self.calls.append("delete")
+
+    async def create(self, config: dict[str, Any], *, name: str) -> Daemon:
+        self.calls.append(f"create {name} {config['Image']} {config['User']}")
+        return self
+
+    async def start(self) -> None:
+        self.calls.append("start")
+
+
+async def test_a_container_is_held_by_one_of_its_files() -> None:
+    daemon = Daemon()
+    docker, container = cast(Docker, daemon), cast(DockerContainer, daemon)
+    successor = await hold(docker, container, {"User": "7"}, name="uuid", image="files")
+    assert successor is container
+    assert daemon.calls == ["commit files", "delete", "create uuid files 7", "start"]
+
+
 class Vanished:
     """An exec whose container is gone."""
 
