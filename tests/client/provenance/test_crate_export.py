@@ -85,6 +85,21 @@ def test_a_block_that_is_not_whole_in_files_is_kept(stage: Site, tmp_path: Path)
     assert (place / "data" / part["portable_data_hash"] / "part").read_bytes() == b"234"
 
 
+def test_the_files_of_an_image_are_told_from_data(stage: Site, tmp_path: Path) -> None:
+    request = run(stage)
+    directory = export(stage, [request], tmp_path / "crate")
+    container = stage.call(stage.world.ok("GET", f"containers/{request['container_uuid']}"))
+    graph = json.loads((directory / "ro-crate-metadata.json").read_text())["@graph"]
+    subjects = {
+        entity["@id"]: entity["about"]["@id"] if "about" in entity else None
+        for entity in graph
+        if entity["@id"].startswith("data/")
+    }
+    output, image = container["output"], container["container_image"]
+    assert subjects[f"data/{output}/"] is None
+    assert subjects[f"data/{image}/"] == f"#image-{image}"
+
+
 def test_what_cannot_be_exported_is_named(stage: Site, tmp_path: Path) -> None:
     request = run(stage)
     output = f"collections/{request['output_uuid']}"
