@@ -9,6 +9,28 @@ from lading.config.sections import key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmGPUType:
+    """A type of GPUs in Slurm, by its `Type` in gres.conf."""
+
+    Stack: str = key(
+        "", "`cuda`, `rocm` or `oneapi`; empty: what the name tells, else `cuda`.", private=True
+    )
+    DriverVersion: str = key("", "Version of CUDA or ROCm; empty: not compared.", private=True)
+    HardwareTarget: list[str] = key(
+        [], "Compute capabilities or architectures; empty: what the name tells.", private=True
+    )
+    VRAM: int = key(
+        0, "Memory of each; 0: what the name tells, else not compared.", private=True, unit="bytes"
+    )
+    Feature: str = key(
+        "",
+        "Feature of the nodes that have it, for jobs that several types suit; empty: one type is"
+        " named.",
+        private=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SLURM:
     """Containers as jobs of a Slurm cluster."""
 
@@ -20,6 +42,9 @@ class SLURM:
     )
     SbatchGPUArgumentsList: list[str] = key(
         ["--gpus=%G"], "Further arguments for containers with GPUs.", private=True
+    )
+    GPUTypes: dict[str, SlurmGPUType] = key(
+        {}, "What the types of GPUs are, beyond what names such as `a100` tell.", private=True
     )
     SbatchEnvironmentVariables: dict[str, str] = key({}, "Environment of every job.", private=True)
     PrioritySpread: int = key(

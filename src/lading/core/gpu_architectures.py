@@ -18,6 +18,7 @@ from typing import Final
 
 CUDA: Final = "cuda"
 ROCM: Final = "rocm"
+ONEAPI: Final = "oneapi"
 Capability = tuple[int, int]
 
 _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,3})")

@@ -124,8 +124,9 @@ def _occupied(worker: FleetWorker, there: tuple[Occupant, ...], queue: Queue) ->
     )
     # Done for each busy worker at each step: `replace` would take twice as long.
     return FleetWorker(
-        worker.id, worker.capacity, worker.partitions, worker.queues, worker.closed, worker.gpu,
-        worker.nodes, tuple(one for one in there if one not in runners), runners, worker.others,
+        worker.id, worker.capacity, worker.partitions, worker.queues, worker.closed,
+        worker.gpu_kinds, worker.gpu_numbers, worker.nodes,
+        tuple(one for one in there if one not in runners), runners, worker.others,
         worker.internet_fault,
     )  # fmt: skip
 
@@ -276,7 +277,7 @@ def _occupants(
             ends = expected_times.expected_end(record, began=began, now=now)
             yield Occupant(
                 uuid=uuid, need=need, started=began, ends=ends, place=record.place,
-                asks=process is not None and process.asking,
+                asks=process is not None and process.asking, gpu=record.gpu,
             )  # fmt: skip
 
 

@@ -85,5 +85,6 @@ CARD = Gpu(stack="cuda", count=2, driver="12.2", targets=("8.6",))
 
 def gpu_snapshot(asked: Gpu, there: Gpu | None) -> Snapshot:
     need = Resources(1, 10, gpus=asked.count)
-    room = FleetWorker(id="w", capacity=Resources(4, 40, gpus=2), gpu=there)
+    kinds = None if there is None else (there,)
+    room = FleetWorker(id="w", capacity=Resources(4, 40, gpus=2), gpu_kinds=kinds)
     return Snapshot(queue=(replace(entry("a", need=need), gpu=asked),), workers=(room,))

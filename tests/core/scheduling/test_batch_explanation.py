@@ -13,6 +13,7 @@ from lading.core.scheduling.instance_types import NO_GPU, Gpu
 from lading.core.scheduling.planning import (
     Category,
     FleetWorker,
+    Occupant,
     Snapshot,
     TrackedContainer,
 )
@@ -146,7 +147,7 @@ def test_every_machine_is_named_with_what_its_gpus_lack() -> None:
         "plain-2": NO_GPU,
     }
     workers = tuple(
-        FleetWorker(id=name, capacity=Resources(4, 40, gpus=gpu.count), gpu=gpu)
+        FleetWorker(id=name, capacity=Resources(4, 40, gpus=gpu.count), gpu_kinds=(gpu,))
         for name, gpu in cards.items()
     )
     sentences = {
@@ -166,7 +167,7 @@ def test_every_machine_is_named_with_what_its_gpus_lack() -> None:
         "(turing: its GPUs are of another kind: 7.5, and ampere is needed; "
         "plain-1, plain-2: it has no GPUs)."
     )
-    suited = FleetWorker(id="w", capacity=Resources(4, 40, gpus=2), gpu=card)
+    suited = FleetWorker(id="w", capacity=Resources(4, 40, gpus=2), gpu_kinds=(card,))
     fits = explain(Snapshot(queue=queue, workers=(*workers, suited)))["a"]
     assert "Not for this dispatcher" not in fits.sentence
 
@@ -175,7 +176,7 @@ def test_gpus_that_suit_are_not_blamed_for_lack_of_ram() -> None:
     asked = Gpu(stack="cuda", count=1, targets=("ampere",))
     queue = (replace(entry("a", need=Resources(1, 100, gpus=1)), gpu=asked),)
     card = structs.replace(asked, targets=("8.6",))
-    worker = FleetWorker(id="w", capacity=Resources(4, 40, gpus=1), gpu=card)
+    worker = FleetWorker(id="w", capacity=Resources(4, 40, gpus=1), gpu_kinds=(card,))
     found = explain(Snapshot(queue=queue, workers=(worker,)))["a"]
     assert found.sentence.startswith("Too large for this dispatcher")
 
@@ -184,3 +185,16 @@ def test_the_number_of_gpus_counts_where_their_kind_is_not_known() -> None:
     asked = Gpu(stack="rocm", count=3, targets=("gfx90a",))
     found = explain(gpu_snapshot(asked, None))["a"]
     assert found.sentence.endswith("(w: it has too few GPUs: 2, and 3 are needed).")
+
+
+def test_gpus_of_a_kind_that_are_in_use_are_named() -> None:
+    kinds = (Gpu(stack="cuda", count=1), Gpu(stack="rocm", count=1))
+    holder = Occupant(uuid="x", need=Resources(1, 10, gpus=1), gpu=kinds[0])
+    worker = FleetWorker(
+        id="w", capacity=Resources(4, 40, gpus=2), gpu_kinds=kinds, occupants=(holder,)
+    )
+    queue = (replace(entry("a", need=Resources(1, 10, gpus=1)), gpu=kinds[0]),)
+    status = explain(Snapshot(queue=queue, workers=(worker,)))["a"]
+    assert status.sentence.startswith(
+        "Waiting in queue at position 1: it needs 1 GPU; those of w are in use."
+    )

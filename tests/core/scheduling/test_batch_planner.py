@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -444,3 +445,44 @@ def test_a_machine_without_internet_for_containers_leaves_those_that_ask_for_it_
         "online",
         "offline",
     ]
+
+
+def mixed(*occupants: Occupant, numbers: dict[str, tuple[int, ...]] | None = None) -> FleetWorker:
+    """A worker with a large GPU, a small one and one of AMD."""
+    return FleetWorker(
+        id="w",
+        capacity=Resources(8, 80, gpus=3),
+        gpu_kinds=(
+            Gpu(stack="cuda", count=1, vram=40),
+            Gpu(stack="cuda", count=1, vram=16),
+            Gpu(stack="rocm", count=1),
+        ),
+        gpu_numbers=numbers or {},
+        occupants=occupants,
+    )
+
+
+def wants(uuid: str, **gpu: Any) -> TrackedContainer:
+    asked = Gpu(**{"stack": "cuda", "count": 1, **gpu})
+    return replace(entry(uuid, need=Resources(1, 10, gpus=asked.count)), gpu=asked)
+
+
+def test_gpus_of_several_kinds_are_given_away_by_kind() -> None:
+    queue = (wants("a", vram=40), wants("b", vram=40), wants("c", stack="rocm"), wants("d"))
+    assert starts(Snapshot(queue=queue, workers=(mixed(),))) == ["a", "c", "d"]
+
+
+def test_which_gpus_a_container_has_counts_where_it_is_known() -> None:
+    running = Occupant(uuid="x", need=Resources(1, 10, gpus=1), gpu=Gpu(stack="cuda", count=1))
+    queue = (wants("a", vram=40),)
+    assert starts(Snapshot(queue=queue, workers=(mixed(running),))) == []
+    small = mixed(running, numbers={"x": (0, 1, 0)})
+    assert starts(Snapshot(queue=queue, workers=(small,))) == ["a"]
+
+
+def test_gpus_are_kept_for_the_head_by_kind() -> None:
+    running = Occupant(
+        uuid="x", need=Resources(1, 10, gpus=1), gpu=Gpu(stack="cuda", count=1, vram=40)
+    )
+    queue = (wants("a", count=2), wants("b"), wants("c", stack="rocm"))
+    assert starts(Snapshot(queue=queue, workers=(mixed(running),))) == ["c"]

@@ -72,7 +72,7 @@ _CAPABILITIES = ("API", "internet")
 _DOTTED = re.compile(r"\d+\.\d+")
 # Sizes must fit into a signed 64-bit integer of the database.
 _TOO_BIG = 1 << 63
-_STACKS = (None, "", "cuda", "rocm")
+_STACKS = (None, "", "cuda", "rocm", "oneapi")
 _MOST_PARTITIONS = 200
 # Characters: all names together fit into an argument of a program, which has at most 128 KiB.
 _LONGEST_PARTITION = 100
@@ -405,7 +405,7 @@ def _check_gpu(gpu: Json) -> None:
     for key in ("device_count", "vram"):
         _check_size(f"gpu.{key}", gpu[key], least=0)
     if gpu["stack"] not in _STACKS:
-        raise Invalid("Runtime constraints [gpu.stack]: must be cuda or rocm")
+        raise Invalid("Runtime constraints [gpu.stack]: must be cuda, rocm or oneapi")
     if _devices(gpu):
         _check_dotted("gpu.driver_version", gpu["driver_version"])
         if not _are_strings(gpu["hardware_target"]):

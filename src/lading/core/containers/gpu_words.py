@@ -2,8 +2,8 @@
 
 - The number is 1 where only another word is given.
 - A kind is a compute capability (`8.0`, `8`, `sm_80`), an architecture (`ampere`, `gfx90a`), or a
-  word by which machines are described, such as a model (`core.gpu_architectures`). `nvidia` and
-  `amd` alone are all GPUs of that maker.
+  word by which machines are described, such as a model (`core.gpu_architectures`). `nvidia`,
+  `amd` and `intel` alone are all GPUs of that maker.
 - Of a version of CUDA the first two numbers count: those which a driver supports.
 
 The parsers raise Invalid without the name of their option, which the caller knows.
@@ -19,6 +19,7 @@ from lading.core.errors import Invalid
 from lading.core.gpu_architectures import (
     CUDA,
     NVIDIA_ARCHITECTURES,
+    ONEAPI,
     ROCM,
     capability,
     default_stack,
@@ -30,10 +31,10 @@ from lading.core.values import Json, JsonObject, printable
 MOST_GPUS: Final = 1024
 NO_VERSION: Final = "0.0"
 """The version of a driver that demands nothing."""
-STACKS: Final = {CUDA: "CUDA", ROCM: "ROCm"}
+STACKS: Final = {CUDA: "CUDA", ROCM: "ROCm", ONEAPI: "oneAPI"}
 """The names of stacks as people write them."""
 _DRIVER: Final = "driver_version"
-_MAKERS: Final = {"nvidia": CUDA, "amd": ROCM}
+_MAKERS: Final = {"nvidia": CUDA, "amd": ROCM, "intel": ONEAPI}
 _MOST_KINDS: Final = 20
 _LONGEST_KIND: Final = 64
 # Bytes below which the unit was most likely forgotten.
@@ -112,7 +113,7 @@ def gpu_constraint(
     if len(stacks) > 1:
         raise Invalid(
             f"{', '.join(filter(None, [*kinds, stack]))}: one container has GPUs of one "
-            "maker; leave out those of NVIDIA or those of AMD"
+            "maker; leave out those of the others"
         )
     targets: list[Json] = [kind for kind in kinds if kind not in _MAKERS]
     return {
@@ -154,7 +155,7 @@ def in_words(
         "" if version in ("", NO_VERSION) else f"{STACKS.get(stack, stack)} {version}",
     ]
     more = ", ".join(filter(None, properties))
-    maker = "AMD " if stack == ROCM and not kinds else ""
+    maker = "" if kinds else {ROCM: "AMD ", ONEAPI: "Intel "}.get(stack, "")
     return f"{count} {maker}{'GPU' if count == 1 else 'GPUs'}{f' ({more})' if more else ''}"
 
 

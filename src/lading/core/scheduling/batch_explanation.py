@@ -16,7 +16,7 @@ from lading.core.containers.gpu_words import in_words
 from lading.core.resources import Resources, format_bytes
 from lading.core.scheduling import passing
 from lading.core.scheduling.batch_planner import apply, plan
-from lading.core.scheduling.gpu_devices import unsuited_gpu
+from lading.core.scheduling.gpu_kinds import unsuited_kinds
 from lading.core.scheduling.instance_types import Gpu, gpu_lack
 from lading.core.scheduling.planning import (
     Category,
@@ -129,9 +129,8 @@ def _gpu_lacks(
     lacks: dict[str, list[str]] = {}
     for worker in sorted(workers, key=lambda worker: worker.id):
         count = worker.capacity.gpus
-        own = Gpu(stack=container.gpu.stack) if worker.gpu is None else worker.gpu
-        # Of a worker whose kind is not known, and of a gang on one machine, the number counts.
-        why = unsuited_gpu(container.gpu, structs.replace(own, count=count)) or gpu_lack(
+        # Of a worker whose kinds are not known, and of a gang on one machine, the number counts.
+        why = unsuited_kinds(container.gpu, _kinds(worker)) or gpu_lack(
             Gpu(count=container.need.gpus), Gpu(count=count)
         )
         if not why:
@@ -140,21 +139,32 @@ def _gpu_lacks(
     return lacks
 
 
+def _kinds(worker: FleetWorker) -> tuple[Gpu, ...]:
+    """The kinds of a worker's GPUs; of one kind as many as its capacity has."""
+    kinds = (Gpu(),) if worker.gpu_kinds is None else worker.gpu_kinds
+    count = worker.capacity.gpus
+    return (structs.replace(kinds[0], count=count),) if len(kinds) == 1 else kinds
+
+
 def _no_gpus(container: TrackedContainer, lacks: Mapping[str, Sequence[str]]) -> str:
     """The sentence that tells which workers lack what."""
+    needed = _gpus_in_words(container)
+    # Those that lack least come first: fewer workers are of a kind than have none.
+    reasons = sorted(lacks.items(), key=lambda lack: (len(lack[1]), lack[0]))
+    shown = "; ".join(f"{_some(names)}: {why}" for why, names in reasons[:_MOST_REASONS])
+    more = "; and others" if len(reasons) > _MOST_REASONS else ""
+    return f"Not for this dispatcher: it needs {needed}, which no machine has ({shown}{more})."
+
+
+def _gpus_in_words(container: TrackedContainer) -> str:
     asked = container.gpu
-    needed = in_words(
+    return in_words(
         container.need.gpus,
         memory=asked.vram,
         kinds=asked.targets,
         version=asked.driver,
         stack=asked.stack,
     )
-    # Those that lack least come first: fewer workers are of a kind than have none.
-    reasons = sorted(lacks.items(), key=lambda lack: (len(lack[1]), lack[0]))
-    shown = "; ".join(f"{_some(names)}: {why}" for why, names in reasons[:_MOST_REASONS])
-    more = "; and others" if len(reasons) > _MOST_REASONS else ""
-    return f"Not for this dispatcher: it needs {needed}, which no machine has ({shown}{more})."
 
 
 def _some(names: Sequence[str]) -> str:
@@ -205,7 +215,10 @@ class _WaitReasons:
         first: dict[str, str] = {}
         for worker in sorted(after.workers, key=lambda worker: worker.id):
             free = worker.free
-            key = (worker.capacity, free, worker.partitions, worker.closed, worker.gpu)
+            kinds = worker.gpu_kinds
+            # Of several kinds others may be free.
+            name = worker.id if len(kinds or ()) > 1 else ""
+            key = (worker.capacity, free, worker.partitions, worker.closed, kinds, name)
             first[worker.id] = alike.setdefault(key, (worker, free))[0].id
         self._rooms = list(alike.values())
         # The first container for which one of several equal workers keeps room.
@@ -252,15 +265,15 @@ class _WaitReasons:
         if fit_key not in self._fits:
             rooms = [room for room in self._rooms if room[0].admits(container)]
             nearest = _nearest(container.need, rooms)
+            fitting = [worker for worker, free in rooms if container.need.fits(free)]
+            open_ = [worker for worker in fitting if worker.has_gpus(container, worker.occupants)]
             missing = (
                 f"it needs {container.need}; the nearest fit, {nearest.id}, "
                 f"has {nearest.free} free of {nearest.capacity}."
             )
-            kept = (
-                self._reserved_for.get(worker.id, "")
-                for worker, free in rooms
-                if container.need.fits(free)
-            )
+            if fitting and not open_:
+                missing = f"it needs {_gpus_in_words(container)}; those of {nearest.id} are in use."
+            kept = (self._reserved_for.get(worker.id, "") for worker in open_)
             self._fits[fit_key] = missing, f"for {container.need}", next(filter(None, kept), "")
         return self._fits[fit_key]
 

@@ -141,6 +141,7 @@ def apply(snapshot: Snapshot, decided: DispatchPlan, *, now: float) -> Snapshot:
                 started=now,
                 ends=expected_times.expected_end(launched, began=snapshot.now, now=snapshot.now),
                 place=launched.place,
+                gpu=launched.gpu,
             )
         )
     started = {start.uuid for start in decided.starts}
@@ -195,6 +196,7 @@ class _WorkerRoom:
         self._unreserved = worker.capacity
         self._occupants = list(worker.occupants)
         self._head: passing.Head | None = None
+        self._reserved: list[TrackedContainer] = []
         self._outlook: passing.Outlook | None = None
         if any(occupant.asks for occupant in worker.occupants):
             self._take_out_blocked()
@@ -234,7 +236,11 @@ class _WorkerRoom:
         return free.vcpus > 0 and free.ram > 0
 
     def holds(self, container: TrackedContainer) -> bool:
-        return container.need.fits(self.open) and self.worker.admits(container)
+        return (
+            container.need.fits(self.open)
+            and self.worker.admits(container)
+            and self.worker.has_gpus(container, (*self._occupants, *self._reserved))
+        )
 
     def lets_pass(self, container: TrackedContainer) -> bool:
         """Whether a container may use room that is kept for the head."""
@@ -243,11 +249,15 @@ class _WorkerRoom:
         if self._outlook is None:
             capacity, occupants = self.worker.capacity, self._occupants
             self._outlook = passing.outlook(self._head, capacity=capacity, occupants=occupants)
-        return self.worker.admits(container) and passing.may_pass(
-            passing.run_bounds(container),
-            self._outlook,
-            now=self._snapshot.now,
-            until=self._head.since + self._snapshot.passing,
+        return (
+            self.worker.admits(container)
+            and self.worker.has_gpus(container, self._occupants)
+            and passing.may_pass(
+                passing.run_bounds(container),
+                self._outlook,
+                now=self._snapshot.now,
+                until=self._head.since + self._snapshot.passing,
+            )
         )
 
     def left(self, need: Resources) -> tuple[int, int, int, int, str]:
@@ -268,6 +278,7 @@ class _WorkerRoom:
                 started=math.inf,
                 ends=ends,
                 place=container.place,
+                gpu=container.gpu,
             )
         )
         self.take_more(container.need)
@@ -288,7 +299,12 @@ class _WorkerRoom:
             kept = self._snapshot.kept.get(container.uuid)
             since = kept.since if kept else self._snapshot.now
             self._head = passing.Head.waiting(container, since=since)
-        self._unreserved -= container.need
+        need = container.need
+        if len(self.worker.gpu_kinds or ()) > 1:
+            # `_reserved` tells which kinds are kept: the number would keep GPUs of other kinds too.
+            need = Resources(need.vcpus, need.ram, need.disk)
+        self._unreserved -= need
+        self._reserved.append(container)
         # Later containers that started since this one was queued have passed it, and are counted
         # against the room beside what is reserved.
         self.open = self.open.least(self._unreserved - self._passed(container))

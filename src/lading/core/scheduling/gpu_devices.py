@@ -94,6 +94,7 @@ def unsuited_gpu(asked: Gpu, available: Gpu) -> str:
         return ""
     compared = structs.replace(
         asked,
+        stack=asked.stack if available.stack else "",
         driver=asked.driver if available.driver else "",
         vram=asked.vram if available.vram else 0,
         targets=asked.targets if available.targets else (),

@@ -128,7 +128,7 @@ def admitted(
     head: Head | None = None
     for uuid in sorted(waiting, key=lambda uuid: asking[uuid]):
         occupant = waiting[uuid]
-        is_room = occupant.need.fits(room)
+        is_room = occupant.need.fits(room) and worker.has_gpus(occupant, present)
         if head is None and not is_room:
             head = Head.asking(replace(occupant, place=asking[uuid]))
         elif head is not None and is_room:

@@ -27,7 +27,7 @@ Source: docs/spec/dispatch, sections Queue and Planning.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
@@ -35,7 +35,7 @@ from typing import Final
 
 from lading.core.containers.container import FINAL, ContainerState
 from lading.core.resources import Resources, rank_need, total
-from lading.core.scheduling.gpu_devices import unsuited_gpu as unsuited
+from lading.core.scheduling.gpu_kinds import GpuHolder, has_free_gpus, unsuited_kinds
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
 
 Place = tuple[int, str, str]
@@ -155,6 +155,8 @@ class Occupant:
     ends: float = float("inf")
     place: Place | None = None
     asks: bool = False
+    gpu: Gpu = NO_GPU
+    """The GPUs that it asked for."""
 
     def passed(self, head: TrackedContainer) -> bool:
         """Whether it comes after the head in the queue and started while the head waited. One of
@@ -182,8 +184,10 @@ class FleetWorker:
     """The worker is a batch system, and `capacity` is that of a node of one kind."""
     closed: bool = False
     """The worker runs only containers that name one of its partitions."""
-    gpu: Gpu | None = None
-    """The kind of its GPUs, None where that is not known."""
+    gpu_kinds: tuple[Gpu, ...] | None = None
+    """Its GPUs by kinds, None where these are not known."""
+    gpu_numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """How many of each kind containers have, by uuid, as far as that is known."""
     nodes: Mapping[str, int] = field(default_factory=dict)
     """Of one that queues: in each partition, the machines of this kind that a gang can be spread
     over, a rank on each; under "" where jobs go that name none."""
@@ -225,9 +229,24 @@ class FleetWorker:
         """
         if container.internet and self.internet_fault:
             return self.internet_fault
-        if not container.gpu.count or self.gpu is None:
+        if not container.gpu.count or self.gpu_kinds is None:
             return ""
-        return unsuited(container.gpu, self.gpu)
+        return unsuited_kinds(container.gpu, self.gpu_kinds)
+
+    def has_gpus(
+        self, container: TrackedContainer | Occupant, others: Iterable[Occupant | TrackedContainer]
+    ) -> bool:
+        """Whether GPUs that suit a container are free beside those of `others`. Of a worker with
+        one kind the number tells it, which `Resources` has.
+        """
+        if not container.gpu.count or self.queues or len(self.gpu_kinds or ()) <= 1:
+            return True
+        holders = (
+            GpuHolder(occupant.gpu, occupant.need.gpus, self.gpu_numbers.get(occupant.uuid))
+            for occupant in others
+            if occupant.need.gpus
+        )
+        return has_free_gpus(container.gpu, container.need.gpus, self.gpu_kinds or (), holders)
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,8 @@ class LocalFleet:
         crowd = min(self._crowd, capacity.ram)
         return FleetWorker(
             WORKER, capacity - Resources(0, crowd), partitions=self.settings.partitions,
-            gpu=self.settings.gpu, others=crowd, internet_fault=self._internet_fault,
+            gpu_kinds=(self.settings.gpu,) if self.settings.gpu else None, others=crowd,
+            internet_fault=self._internet_fault,
         )  # fmt: skip
 
     def _taken(self) -> Resources:

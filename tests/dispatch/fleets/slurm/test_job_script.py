@@ -138,9 +138,12 @@ def test_the_gpus_that_slurm_gives_are_those_that_may_be_used(tmp_path: Path) ->
     cases: tuple[dict[str, str], ...] = (
         {"SLURM_JOB_GPUS": "1,3", "CUDA_VISIBLE_DEVICES": "0,1"},
         {"CUDA_VISIBLE_DEVICES": "1,3"},
+        {"ZE_AFFINITY_MASK": "1,3"},
+        {"SLURM_JOB_GPUS": "0", "CUDA_VISIBLE_DEVICES": "MIG-a,MIG-b"},
         {},
     )
-    for environment, given in zip(cases, (["--gpus", "1,3"], ["--gpus", "1,3"], []), strict=True):
+    given_gpus = (*[["--gpus", "1,3"]] * 3, ["--gpus", "MIG-a,MIG-b"], [])
+    for environment, given in zip(cases, given_gpus, strict=True):
         finish(start(write(made, [Task(ONE, "v2/secret")]), **environment))
         words = json.loads((tmp_path / "node/words").read_text())
         assert words[3:] == [*given, ONE]

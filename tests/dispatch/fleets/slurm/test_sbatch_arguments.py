@@ -8,6 +8,7 @@ from lading.core.errors import Invalid
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleets.slurm.job_script import Templates
+from lading.dispatch.fleets.slurm.slurm_gpus import JobGpus
 
 UUID = "zzzzz-dz642-000000000000001"
 SMALL = TrackedContainer(uuid=UUID, need=Resources(2, 250_000_000, 3 * MIB))
@@ -82,3 +83,13 @@ def test_a_gang_that_shares_processors_is_one_task_of_a_node() -> None:
         "--ntasks=1",
     ]
     assert templates.fill(UUID, container, spread=True)[2] == "--cpus-per-task=1"
+
+
+def test_a_type_of_gpus_or_features_of_nodes_are_named() -> None:
+    container = TrackedContainer(uuid=UUID, need=Resources(1, 1, gpus=2))
+    templates = Templates(arguments=(), gpu_arguments=("--gres=gpu:%G",))
+    assert templates.fill(UUID, container, gpus=JobGpus(type="a100"))[2:] == ["--gres=gpu:a100:2"]
+    chosen = JobGpus(features=("a", "h"))
+    assert templates.fill(UUID, container, gpus=chosen)[2:] == [
+        "--gres=gpu:2", "--constraint=a|h",
+    ]  # fmt: skip

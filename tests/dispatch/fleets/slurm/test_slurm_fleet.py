@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from signal import Signals
 
@@ -16,6 +17,7 @@ import pytest
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Conflict, Failure, Unavailable
 from lading.core.resources import MIB, Resources
+from lading.core.scheduling.instance_types import Gpu
 from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.slurm.job_script import JobSite
@@ -85,6 +87,21 @@ async def test_capacity_is_what_sinfo_says() -> None:
         True,
     )
     assert (big.capacity.gpus, big.partitions, big.closed) == (2, frozenset({"big"}), True)
+
+
+async def test_a_job_names_the_type_of_gpus_that_suits() -> None:
+    slurm = FakeSlurm(nodes="main*|8|100|50|idle|gpu:a100:2|2\nmain*|8|90|50|idle|gpu:t4:4|2\n")
+    asked = Gpu(stack="cuda", count=2, targets=("ampere",))
+    async with fleet_of(slurm) as fleet:
+        workers = fleet.view().workers
+        start = order(ONE, gpu=asked)
+        container = replace(start.container, need=Resources(1, MIB, gpus=2))
+        await fleet.start(replace(start, container=container))
+        assert [worker.admits(container) for worker in workers] == [
+            "a100" in worker.id for worker in workers
+        ]
+    [call] = [call for call in slurm.calls if call[0] == "sbatch"]
+    assert "--gpus=a100:2" in call
 
 
 async def test_what_arrives_together_and_is_alike_is_one_array() -> None:

@@ -27,6 +27,7 @@ def test_nodes_are_read() -> None:
     one, two = read_nodes(f"{ONE}\n{TWO}\n")
     assert (one.id, one.state, one.total.vcpus, one.total.ram) == ("n1", "mixed", 8, 16 * GIB)
     assert (one.reserved.vcpus, one.reserved.ram, one.total.gpus) == (2, 4 * GIB, 2)
+    assert one.gpu_kind == "2 GPUs (a100 or 8.0)"
     assert one.used is not None
     assert (one.used.vcpus, one.used.ram, one.note) == (1.5, 8192 * MIB, "")
     assert (two.state, two.used, two.note) == ("down*", None, "no answer")

@@ -481,7 +481,7 @@ def _worker(kind: NodeKind, extra_ram: int) -> FleetWorker:
         partitions=kind.partitions,
         queues=True,
         closed=kind.closed,
-        gpu=kind.gpu,
+        gpu_kinds=None if kind.gpu is None else (kind.gpu,),
     )
 
 

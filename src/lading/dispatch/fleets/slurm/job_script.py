@@ -7,8 +7,8 @@ its own user reads them. On the node:
 - A job that Slurm started again after a failure of its node runs nothing: the first run may still
   be alive there, and only one process may be responsible for a container. The dispatcher sees it
   and removes the job.
-- The numbers of the GPUs that Slurm gives to the job go to the supervisor, which gives them to the
-  container.
+- The numbers of the GPUs that Slurm gives to the job, or their uuids where it says them, go to the
+  supervisor, which gives them to the container.
 - SIGTERM to the script (`scancel --batch`) is passed to the supervisor, which saves output and log
   before it ends.
 - At its end the script is the completion hook, in place of `strigger`, which only Slurm's own user
@@ -21,7 +21,7 @@ so only containers of one user that may run on the same nodes share an array.
 
 The arguments come from templates of the configuration, filled with the needs of a container:
 
-    %U uuid        %C vcpus            %M MiB of RAM         %T MiB of scratch disk    %G GPUs
+    %U uuid        %C vcpus            %M MiB of RAM         %T MiB of scratch    %G GPUs: 2, a100:2
     %W minutes     %P partitions       %I instance type      %% a percent sign
 
 A gang is one job of as many tasks as it has containers, all on one node: %C is the need of one of
@@ -50,6 +50,7 @@ from lading.core.errors import Invalid
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
 from lading.core.scheduling.slurm_nice import INITIAL
+from lading.dispatch.fleets.slurm.slurm_gpus import ANY_GPUS, JobGpus
 
 # Slurm may start a job again, for example when an operator requeues it: the container must not run
 # twice. `umask 077` keeps other users of the node out of all that the script writes.
@@ -73,7 +74,8 @@ echo "lading: $base belongs to another user; set Containers.SLURM.NodeDirectory"
 {certificate}supervisor() {{ {command} --lock-directory "$base/locks" "$@"; }}
 pid= term=
 trap 'term=1; [ -z "$pid" ] || kill -TERM "$pid" 2>/dev/null' TERM
-gpus=${{SLURM_JOB_GPUS:-${{CUDA_VISIBLE_DEVICES:-${{ROCR_VISIBLE_DEVICES:-}}}}}}
+gpus=${{SLURM_JOB_GPUS:-${{CUDA_VISIBLE_DEVICES:-${{ROCR_VISIBLE_DEVICES:-${{ZE_AFFINITY_MASK:-}}}}}}}}
+case ${{CUDA_VISIBLE_DEVICES:-}} in GPU-*|MIG-*) gpus=$CUDA_VISIBLE_DEVICES ;; esac
 printf '%s' "$given" | {command} --lock-directory "$base/locks" ${{gpus:+--gpus "$gpus"}} "$uuid" &
 pid=$!
 [ -z "$term" ] || kill -TERM "$pid" 2>/dev/null
@@ -244,9 +246,10 @@ class Templates:
         *,
         spread: bool = False,
         instance_type: str = "",
+        gpus: JobGpus = ANY_GPUS,
     ) -> list[str]:
         """The arguments for one container, after the name of the program. `spread`: its gang has a
-        node for each.
+        node for each. `gpus` is how it asks for its GPUs.
         """
         need = container.each if spread else container.need
         # Tasks of one node that share its processors are one task for Slurm.
@@ -254,7 +257,10 @@ class Templates:
         values = _values(container, need, self.extra_ram, tasks=tasks)
         values |= {"U": uuid, "I": instance_type}
         templates = [*self.arguments, *(self.gpu_arguments if container.need.gpus else ())]
+        if gpus.type:
+            values["G"] = f"{gpus.type}:{values['G']}"
         filled = (_fill(one, values) for one in templates)
+        constraint = [f"--constraint={'|'.join(gpus.features)}"] if gpus.features else []
         # All ranks on one node, as tasks of one job.
         gang = ["--nodes=1", f"--ntasks={tasks}"] if container.nodes > 1 else []
         if spread:
@@ -269,6 +275,7 @@ class Templates:
             # instead.
             "--no-requeue",
             *(one for one in filled if one is not None),
+            *constraint,
             *gang,
         ]
 

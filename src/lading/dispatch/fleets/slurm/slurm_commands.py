@@ -28,6 +28,8 @@ from typing import Protocol
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.core.ids import Infix, is_uuid
 from lading.core.resources import MIB, Resources
+from lading.core.scheduling.instance_types import Gpu
+from lading.dispatch.fleets.slurm.slurm_gpus import NO_TYPES, SlurmGpus, total_gpus
 
 # Commands at a time, so that a dispatcher does not crowd out the users of slurmctld.
 _AT_A_TIME = 3
@@ -90,9 +92,6 @@ _USABLE = frozenset(
         "powering_up",
     }
 )
-# "gpu:a100:2(S:0-1)": kind and number in a list of generic resources.
-GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
-"""The numbers of GPUs in a list of generic resources."""
 
 
 class JobRefused(ExecutionError):
@@ -347,11 +346,15 @@ class NodeShape:
     """Number of these nodes in each partition; "" stands for the default partition, for jobs that
     name none.
     """
+    gpus: Mapping[str, Gpu] = field(default_factory=dict)
+    """The GPUs of a node by type, "" for those without one."""
 
     @property
     def name(self) -> str:
         """Human-readable description of the kind of node."""
-        return f"Slurm nodes of {self.capacity} in {', '.join(sorted(self.partitions))}"
+        types = ", ".join(sorted(filter(None, self.gpus)))
+        described = f"{self.capacity} ({types})" if types else f"{self.capacity}"
+        return f"Slurm nodes of {described} in {', '.join(sorted(self.partitions))}"
 
 
 def comment(token: str, uuids: list[str]) -> str:
@@ -379,9 +382,10 @@ def read_squeue(text: str) -> list[QueueRow]:
     return [row for line in text.splitlines() for row in _read_line(line)]
 
 
-def read_sinfo(text: str) -> tuple[NodeShape, ...]:
+def read_sinfo(text: str, gpu_types: SlurmGpus = NO_TYPES) -> tuple[NodeShape, ...]:
     """The kinds of node that can be used, in the output of `sinfo -o SINFO_FORMAT`; each once."""
-    found: dict[Resources, dict[str, int]] = {}
+    found: dict[tuple[Resources, tuple[str, ...]], dict[str, int]] = {}
+    gpus: dict[tuple[Resources, tuple[str, ...]], dict[str, Gpu]] = {}
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("|")]
         # The signs behind a state say for example that a node is not responding or is powered down
@@ -391,21 +395,26 @@ def read_sinfo(text: str) -> tuple[NodeShape, ...]:
         numbers = [_number(one) for one in (*fields[1:4], fields[6])]
         if None not in numbers:
             vcpus, ram, disk, count = (number or 0 for number in numbers)
-            gpus = sum(int(count) for count in GPUS.findall(fields[5]))
-            names = found.setdefault(Resources(vcpus, ram * MIB, disk * MIB, gpus), {})
+            kinds = gpu_types.kinds(fields[5])
+            capacity = Resources(vcpus, ram * MIB, disk * MIB, total_gpus(kinds))
+            key = capacity, tuple(f"{name}:{gpu.count}" for name, gpu in sorted(kinds.items()))
+            gpus[key] = kinds
+            names = found.setdefault(key, {})
             names[fields[0]] = names.get(fields[0], 0) + count
-    shapes = [_shape(capacity, names) for capacity, names in found.items()]
+    shapes = [_shape(key[0], names, gpus[key]) for key, names in found.items()]
     return tuple(sorted(shapes, key=lambda one: (one.capacity.vcpus, one.capacity.ram, one.name)))
 
 
-def _shape(capacity: Resources, names: Mapping[str, int]) -> NodeShape:
+def _shape(capacity: Resources, names: Mapping[str, int], gpus: Mapping[str, Gpu]) -> NodeShape:
     partitions = frozenset(name.rstrip("*") for name in names)
     counts = {name.rstrip("*"): count for name, count in names.items()}
     default = [count for name, count in names.items() if name.endswith("*")]
     if default:
         # A job goes to one partition, so their numbers do not add up.
         counts[""] = max(default)
-    return NodeShape(capacity=capacity, partitions=partitions, default=bool(default), counts=counts)
+    return NodeShape(
+        capacity=capacity, partitions=partitions, default=bool(default), counts=counts, gpus=gpus
+    )
 
 
 def _read_line(line: str) -> Iterator[QueueRow]:

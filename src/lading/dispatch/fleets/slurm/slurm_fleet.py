@@ -49,6 +49,7 @@ from lading.dispatch.fleets.slurm.slurm_commands import (
     read_squeue,
     run_program,
 )
+from lading.dispatch.fleets.slurm.slurm_gpus import JobGpus, known_kinds
 from lading.dispatch.fleets.slurm.slurm_jobs import Job, SlurmJobs
 from lading.dispatch.fleets.slurm.slurm_nodes import SlurmNodes
 from lading.dispatch.fleets.slurm.slurm_settings import SlurmSettings, slurm_settings
@@ -80,7 +81,7 @@ class SlurmFleet:
         self._settings = settings
         self._slurm = slurm
         self._jobs = SlurmJobs(settings.token)
-        self.machine_source = SlurmNodes(slurm)
+        self.machine_source = SlurmNodes(slurm, gpu_types=settings.gpu_types)
         self._shapes: tuple[NodeShape, ...] = ()
         self._known = False
         self._fault = ""
@@ -188,7 +189,9 @@ class SlurmFleet:
             self._settings.site,
             [Task(one.uuid, one.token, one.container.need.vcpus, spread) for one in wanted],
         )
-        arguments = self._settings.templates.fill(uuids[0], first, spread=spread)
+        arguments = self._settings.templates.fill(
+            uuids[0], first, spread=spread, gpus=self._gpus_of_job(first)
+        )
         array = [f"--array=0-{len(uuids) - 1}"] if len(uuids) > 1 else []
         mark = f"--comment={comment(self._settings.token, uuids)}"
         try:
@@ -228,6 +231,11 @@ class SlurmFleet:
             else:
                 self._failures = 0
                 return job
+
+    def _gpus_of_job(self, container: TrackedContainer) -> JobGpus:
+        shapes = (shape for shape in self._shapes if _worker(shape).takes(container.partitions))
+        kinds = [shape.gpus for shape in shapes]
+        return self._settings.gpu_types.choose(container.gpu, kinds)
 
     def _is_spread(self, container: TrackedContainer) -> bool:
         able = (one for one in map(_worker, self._shapes) if one.takes(container.partitions))
@@ -360,7 +368,7 @@ class SlurmFleet:
         now = asyncio.get_running_loop().time()
         if self._shapes_due <= now or not self._well.is_set():
             try:
-                self._shapes = read_sinfo(await self._slurm.sinfo())
+                self._shapes = read_sinfo(await self._slurm.sinfo(), self._settings.gpu_types)
             except Unavailable as error:
                 if not self._shapes:
                     raise
@@ -412,7 +420,7 @@ def _kind(assignment: StartRequest) -> tuple[object, ...]:
     """Equal for containers that may share a job array."""
     one = assignment.container
     about = _wanted(one) >> slurm_nice.BUCKET
-    return one.need, one.partitions, one.max_run_time, one.user, one.nodes, about
+    return one.need, one.partitions, one.gpu, one.max_run_time, one.user, one.nodes, about
 
 
 def _wanted(container: TrackedContainer) -> int:
@@ -427,6 +435,7 @@ def _worker(shape: NodeShape) -> FleetWorker:
         queues=True,
         closed=not shape.default,
         nodes=shape.counts,
+        gpu_kinds=known_kinds(shape.gpus) or None,
     )
 
 

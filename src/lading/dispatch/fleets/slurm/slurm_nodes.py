@@ -29,7 +29,8 @@ from lading.core.scheduling.machines import (
     MachineState,
     MachineUse,
 )
-from lading.dispatch.fleets.slurm.slurm_commands import GPUS, Slurm
+from lading.dispatch.fleets.slurm.slurm_commands import Slurm
+from lading.dispatch.fleets.slurm.slurm_gpus import NO_TYPES, SlurmGpus, in_words, total_gpus
 
 FIELDS: Final = (
     "NodeList", "StateComplete", "CPUsState", "Memory", "AllocMem", "CPUsLoad", "FreeMem", "Gres",
@@ -58,10 +59,12 @@ class SlurmNodes:
         self,
         slurm: Slurm,
         *,
+        gpu_types: SlurmGpus = NO_TYPES,
         user: Callable[[], str] = getpass.getuser,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._slurm = slurm
+        self._gpu_types = gpu_types
         self._user = user
         self._wall = wall
         self._report = MachineReport()
@@ -78,7 +81,7 @@ class SlurmNodes:
             self._may_order = await self._slurm.may_set_nodes(self._user())
         self._looks += 1
         # A node is listed once for each of its partitions.
-        found = {one.id: one for one in read_nodes(text)}
+        found = {one.id: one for one in read_nodes(text, self._gpu_types)}
         self._report = MachineReport(
             machines=tuple(self._with_orders(found[name]) for name in sorted(found)),
             history=tuple(self._history),
@@ -132,7 +135,7 @@ class SlurmNodes:
         return msgspec.structs.replace(node, actions=(action,))
 
 
-def read_nodes(text: str) -> Iterator[MachineState]:
+def read_nodes(text: str, gpu_types: SlurmGpus = NO_TYPES) -> Iterator[MachineState]:
     """The nodes in the output of `sinfo` with the arguments above."""
     for line in text.splitlines():
         cells = [line[at : at + _WIDTH].strip() for at in range(0, len(line), _WIDTH)]
@@ -143,15 +146,18 @@ def read_nodes(text: str) -> Iterator[MachineState]:
         processors, numbers = _CPUS.fullmatch(cpus), (memory, given)
         if not name or processors is None or not all(one.isdigit() for one in numbers):
             continue
-        gpus = sum(int(count) for count in GPUS.findall(gres))
+        gpus = gpu_types.kinds(gres)
         yield MachineState(
             id=name,
             kind=MachineKind.NODE,
             state=state.lower(),
             behavior="drain" if "drain" in state.lower() else "run",
-            total=MachineAmount(vcpus=int(processors[4]), ram=int(memory) * MIB, gpus=gpus),
+            total=MachineAmount(
+                vcpus=int(processors[4]), ram=int(memory) * MIB, gpus=total_gpus(gpus)
+            ),
             reserved=MachineAmount(vcpus=int(processors[1]), ram=int(given) * MIB),
             used=_use(load, memory, free),
+            gpu_kind=in_words(gpus)[:400],
             note="" if reason == _NO_REASON else reason,
         )
 

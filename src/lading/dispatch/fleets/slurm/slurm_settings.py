@@ -12,6 +12,7 @@ from lading.dispatch.fleets.slurm.job_script import (
     JobSite,
     Templates,
 )
+from lading.dispatch.fleets.slurm.slurm_gpus import NO_TYPES, SlurmGpus, gpu_types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class SlurmSettings:
     token: str
     site: JobSite
     templates: Templates = field(default_factory=Templates)
+    gpu_types: SlurmGpus = NO_TYPES
     poll_period: float = 2.0
     # Seconds between two calls of `sinfo`: shapes of nodes change by hand, not by jobs.
     sinfo_period: float = 10.0
@@ -87,6 +89,7 @@ def slurm_settings(site: FleetSite) -> SlurmSettings:
         token=site.token,
         site=nodes,
         templates=templates,
+        gpu_types=gpu_types(slurm.GPUTypes),
         poll_period=slurm.PollPeriod,
         spread=slurm.PrioritySpread,
         most_waiting=slurm.MaxWaitingJobs,

@@ -1,0 +1,1 @@
+"""GPUs: models, readings, and faults."""

@@ -1,0 +1,87 @@
+"""GPUs of several kinds in one machine: whether they suit a container, and whether some are free.
+
+A machine is described by its kinds of GPUs, each with a number. A container gets GPUs of any kinds
+that suit it. Of a container that runs it may not be known which GPUs it has: then it counts as
+having those that the next container wants.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import structs
+
+from lading.core.scheduling.gpu_devices import unsuited_gpu
+from lading.core.scheduling.instance_types import Gpu
+
+_MOST_REASONS = 2
+_MOST_KINDS = 8
+
+
+class GpuHolder(msgspec.Struct, frozen=True):
+    """A container with GPUs: which it asked for, and their number.
+
+    `numbers` has for each kind of the machine how many it has; None where that is not known.
+    """
+
+    asked: Gpu
+    count: int
+    numbers: tuple[int, ...] | None = None
+
+
+def unsuited_kinds(asked: Gpu, kinds: Sequence[Gpu]) -> str:
+    """Reason that the GPUs of a machine do not satisfy a container, in a few words, or ""."""
+    if len(kinds) <= 1:
+        return unsuited_gpu(asked, kinds[0] if kinds else Gpu())
+    single = structs.replace(asked, count=min(1, asked.count))
+    lacks = [unsuited_gpu(single, kind) for kind in kinds]
+    count = sum(kind.count for kind, lack in zip(kinds, lacks, strict=True) if not lack)
+    if count >= asked.count:
+        return ""
+    if count:
+        needed = f"{asked.count} {'is' if asked.count == 1 else 'are'} needed"
+        return f"it has too few GPUs of this kind: {count}, and {needed}"
+    return " and ".join([*dict.fromkeys(lacks)][:_MOST_REASONS])
+
+
+def has_free_gpus(
+    asked: Gpu, count: int, kinds: Sequence[Gpu], holders: Iterable[GpuHolder]
+) -> bool:
+    """Whether `count` GPUs that suit are free beside those of `holders`."""
+    suited = suited_kinds(asked, kinds)
+    free = {index: kinds[index].count for index in suited}
+    unknown: list[tuple[frozenset[int], int]] = []
+    for holder in holders:
+        if holder.numbers is None:
+            unknown.append((suited & suited_kinds(holder.asked, kinds), holder.count))
+        else:
+            for index in suited:
+                free[index] -= holder.numbers[index]
+    return sum(free.values()) - _most_taken(unknown, free) >= count
+
+
+def suited_kinds(asked: Gpu, kinds: Sequence[Gpu]) -> frozenset[int]:
+    """The indices of the kinds that suit a container."""
+    single = structs.replace(asked, count=min(1, asked.count))
+    return frozenset(
+        index for index, kind in enumerate(kinds) if kind.count and not unsuited_gpu(single, kind)
+    )
+
+
+def _most_taken(holders: Sequence[tuple[frozenset[int], int]], free: Mapping[int, int]) -> int:
+    """The largest number of GPUs that holders can have, each so many of some kinds together.
+
+    It is a largest flow, which equals the smallest cut: some kinds as a whole, and all of the
+    holders that can have others.
+    """
+    indices = sorted(free)
+    # Machines have few kinds. Of more each holder counts alone, which is never too few.
+    sizes = range(len(indices) + 1) if len(indices) <= _MOST_KINDS else (0,)
+    return min(
+        sum(free[index] for index in cut)
+        + sum(count for shared, count in holders if not shared <= set(cut))
+        for size in sizes
+        for cut in itertools.combinations(indices, size)
+    )
