@@ -288,6 +288,23 @@ async def test_numbers_grow(database: Database) -> None:
     assert second > first
 
 
+async def test_calls_write_before_work_in_the_background(database: Database) -> None:
+    order: list[str] = []
+
+    async def write(name: str, *, aside: bool = False) -> None:
+        async with database.writing(aside=aside) as tx:
+            order.append(name)
+            await tx.execute("UPDATE links SET name = 'a' WHERE name = 'b'")
+
+    async with asyncio.TaskGroup() as tasks, database.writing(aside=True):
+        tasks.create_task(write("work", aside=True))
+        await asyncio.sleep(0)
+        tasks.create_task(write("first"))
+        tasks.create_task(write("second"))
+        await asyncio.sleep(0)
+    assert order == ["first", "second", "work"]
+
+
 async def test_writers_take_turns(database: Database) -> None:
     async with database.writing() as tx:
         await records.insert(tx, CONTAINERS, {"uuid": "c", "lock_count": 0})

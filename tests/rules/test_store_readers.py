@@ -20,6 +20,7 @@ _DATABASES = frozenset(
         "sqlite",
         "sqlite_faults",
         "sqlite_reading",
+        "write_turn",
     }
 )
 

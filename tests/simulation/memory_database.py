@@ -112,7 +112,7 @@ class MemoryDatabase:
         yield MemoryTransaction(self._connection, self._seal)
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[MemoryTransaction]:
+    async def writing(self, *, aside: bool = False) -> AsyncIterator[MemoryTransaction]:
         """The only writer; nothing is changed when the block raises."""
         self._connection.execute("BEGIN")
         made = MemoryTransaction(self._connection, self._seal)

@@ -1,6 +1,7 @@
 """The database seam: transactions, group commit, and differences of SQL dialects.
 
-- Transactions: reads see committed rows only; writers take turns; a `writing` block is applied
+- Transactions: reads see committed rows only; writers take turns, calls before work in the
+  background; a `writing` block is applied
   whole or, on any exception, not at all, and leaving it means the change is durable. Nothing but
   the database is awaited inside a block.
 - Group commit (`Group`): a commit costs more than its statements, so concurrent writers share one.
@@ -184,9 +185,12 @@ class Database(Protocol):
     def reading(self) -> AbstractAsyncContextManager[Transaction]:
         """A read-only transaction."""
 
-    def writing(self) -> AbstractAsyncContextManager[Transaction]:
+    def writing(self, *, aside: bool = False) -> AbstractAsyncContextManager[Transaction]:
         """A read-write transaction, durable when the block is left. Raises Full when the disk is
         full.
+
+        `aside`: work in the background, before which calls that wait in this process write
+        (`store.databases.write_turn`).
         """
 
     def announcements(self) -> AsyncGenerator[None]:
@@ -217,6 +221,8 @@ class Group:
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
     callbacks: list[Callable[[], None]] = field(default_factory=list)
     announces: bool = False
+    has_calls: bool = False
+    """Whether a call waits for the commit, and not work in the background alone."""
 
     def join(self, callbacks: Iterable[Callable[[], None]]) -> asyncio.Future[None]:
         """Add a writer; it waits for the returned future."""

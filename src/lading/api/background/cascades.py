@@ -57,7 +57,8 @@ _logger = logging.getLogger("lading.api.background.cascades")
 class CascadeWorker:
     """Works off the cascades of a database. `holder` names this server among those that share it;
     without one it gets a random name. `sizes`: the fewest and the most records of a transaction;
-    `hold`: seconds for which it keeps a cascade after a page.
+    `hold`: seconds for which it keeps a cascade after a page. `aside`: calls that write go before
+    its next page.
     """
 
     def __init__(
@@ -67,9 +68,11 @@ class CascadeWorker:
         holder: str = "",
         sizes: tuple[int, int] = SIZES,
         hold: float = _HELD,
+        aside: bool = True,
     ) -> None:
         self._services = services
         self._hold = hold
+        self._aside = aside
         self._holder = holder or services.ids.entropy(16).hex()
         self._size = PageSize(*sizes)
         # The projects of the cascade of a project, read once: others that come in later have a
@@ -102,7 +105,7 @@ class CascadeWorker:
         try:
             async with services.database.reading() as tx:
                 page = await self._page(tx, cascade)
-            async with services.database.writing() as tx:
+            async with services.database.writing(aside=self._aside) as tx:
                 began, now = loop.time(), services.clock.now()
                 stored = await cascades.get(tx, cascade.kind, cascade.subject_uuid)
                 if (
@@ -195,7 +198,7 @@ async def begin_now(services: ApiServices, kind: CascadeKind, subject_uuid: str)
     """Work off the first pages of a cascade within the call that stored it: most are short, and
     its caller sees their outcome. The background does the rest.
     """
-    worker = CascadeWorker(services, sizes=(AT_ONCE, AT_ONCE), hold=0.0)
+    worker = CascadeWorker(services, sizes=(AT_ONCE, AT_ONCE), hold=0.0, aside=False)
     for _ in range(_PAGES_NOW):
         async with services.database.reading() as tx:
             cascade = await cascades.get(tx, kind, subject_uuid)

@@ -8,7 +8,7 @@ Of a page the requests whose cancellation changes nothing else (`core.containers
 are changed by few statements for all of them; the records, log rows and events are those that the
 call `cancel` makes for each. The others are cancelled as that call does it.
 
-Pages have a `PageSize`.
+Pages have a `PageSize`, and calls that write go before the next page.
 While the database changes the requests of one page, the next page is read. It is used if no other
 log row has come since: then no record has changed, except by the cancellation itself. Requests that
 were cancelled as a set need no container and no other request any more: so what a page says of
@@ -196,7 +196,7 @@ class CancellationWorker:
     async def _step(self, id: str) -> bool:
         """Cancel a page; False when there is no further one for this server."""
         loop, services = asyncio.get_running_loop(), self._services
-        async with services.database.writing() as tx:
+        async with services.database.writing(aside=True) as tx:
             began = loop.time()
             now = services.clock.now()
             one = await cancellations.get(tx, id)

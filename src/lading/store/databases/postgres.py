@@ -49,6 +49,7 @@ from lading.store.databases.postgres_link import (
     unknown,
 )
 from lading.store.databases.seal import Seal
+from lading.store.databases.write_turn import WriteTurn
 
 CHANNEL = "lading_log"
 # Number of rows fetched before their size is checked.
@@ -331,7 +332,7 @@ class PostgresDatabase:
         self._readers = PostgresReaders(address, readers)
         self._placeholders = Placeholders()
         self._batches = Batches(self._placeholders)
-        self._turn = asyncio.Lock()
+        self._turn = WriteTurn()
         self._writer: PostgresWriter | None = None
         self._group: Group | None = None
         self._committer: asyncio.Task[None] | None = None
@@ -367,10 +368,10 @@ class PostgresDatabase:
             self._readers.give(connection, spoilt=spoilt)
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[_Transaction]:
+    async def writing(self, *, aside: bool = False) -> AsyncIterator[_Transaction]:
         """One writer at a time among all processes; durable when the block is left."""
         # One block at a time in this process; the advisory lock covers the other processes.
-        async with self._turn:
+        async with self._turn.held(aside=aside):
             writer, group = await self._open_group()
             transaction = self._transaction(writer.connection)
             try:
@@ -475,7 +476,7 @@ class PostgresDatabase:
         disk.
         """
         try:
-            async with self._turn:
+            async with self._turn.held():
                 # Another block has failed and rolled the group back; its waiters have their error.
                 if self._group is not group:
                     return

@@ -33,6 +33,7 @@ from lading.store.database import Deferred, Dialect, Group, Row, Value, settle
 from lading.store.databases.seal import Seal
 from lading.store.databases.sqlite_faults import cannot_open, translate
 from lading.store.databases.sqlite_reading import QuickReader, SlowReaders, bounded
+from lading.store.databases.write_turn import WriteTurn
 
 CHECKPOINT_EVERY = 1000
 """Commits between two checkpoints: a page that many commits change is written once."""
@@ -285,7 +286,7 @@ class SqliteDatabase:
         self._changes = ThreadPoolExecutor(1, "sqlite-write")
         self._writer = _Transaction(path, writer, seal, self._note_damage, self._changes)
         self._reader = _Reading(path, reader, seal, self._note_damage, self._slow)
-        self._turn = asyncio.Lock()
+        self._turn = WriteTurn()
         self._disk = ThreadPoolExecutor(1, "sqlite-sync")
         self._janitor = ThreadPoolExecutor(1, "sqlite-checkpoint", os.nice, (_ASIDE,))
         self._group: Group | None = None
@@ -304,9 +305,12 @@ class SqliteDatabase:
         yield self._reader
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[_Transaction]:
+    async def writing(self, *, aside: bool = False) -> AsyncIterator[_Transaction]:
         """One writer at a time; durable when the block is left."""
-        async with self._turn:
+        if aside and self._committer is not None and self._group and self._group.has_calls:
+            # Once, so that work in the background goes on beside calls that never cease.
+            await asyncio.wait((self._committer,))
+        async with self._turn.held(aside=aside):
             if self._failed is not None:
                 raise self._failed
             writer = self._writer
@@ -327,6 +331,7 @@ class SqliteDatabase:
                 self._undo_block(group)
                 raise
             waiter = group.join(writer.callbacks)
+            group.has_calls |= not aside
             if len(group.waiters) == 1:
                 # The commit runs after all writers that are ready now.
                 self._committer = asyncio.get_running_loop().create_task(
@@ -392,7 +397,7 @@ class SqliteDatabase:
         # Not under the lock: writers join meanwhile.
         while self._group is group and self._syncing is not None and not self._syncing.done():
             await asyncio.wait((self._syncing,))
-        async with self._turn:
+        async with self._turn.held():
             self._commit_now(group)
 
     def _commit_now(self, group: Group) -> None:
@@ -467,7 +472,7 @@ class SqliteDatabase:
             for _ in range(2):
                 await loop.run_in_executor(self._janitor, _checkpoint, self._path, "PASSIVE")
             # With the turn no writer appends, so that the log can restart from its beginning.
-            async with self._turn:
+            async with self._turn.held():
                 if self._group is not None:
                     self._commit_now(self._group)
                 await loop.run_in_executor(self._disk, _checkpoint, self._path, "RESTART")
