@@ -45,6 +45,10 @@ async def test_the_life_of_a_container_is_timed(it: World) -> None:
     assert found["lading_container_cost_dollars_total"] == 0.25
 
 
+async def test_without_listeners_their_number_is_zero(it: World) -> None:
+    assert (await scrape(it))["lading_event_listeners"] == 0
+
+
 async def test_a_second_attempt_counts_no_second_wait(it: World) -> None:
     uuid = (await it.submit("true"))["container_uuid"]
     for _ in range(2):

@@ -144,6 +144,13 @@ async def test_what_is_refused(ssh: asyncssh.SSHClientConnection) -> None:
         await ssh.create_process(subsystem="other")
 
 
+async def test_a_client_of_files_gets_no_shell(ssh: asyncssh.SSHClientConnection) -> None:
+    async with ssh.create_process(subsystem="sftp", encoding=None) as process:
+        process.stdin.write(b"echo $NAME\n")
+        process.stdin.write_eof()
+        assert b"of the container" not in await process.stdout.read()
+
+
 async def test_a_client_that_leaves_ends_its_command(tmp_path: Path) -> None:
     async with stub_running(tmp_path) as engine, gateway_of(engine) as gateway:
         async with gateway.ssh() as connection:

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from lading.core.errors import Invalid
 from lading.dispatch.fleets.cloud.drivers.driver import DriverSite
-from lading.dispatch.fleets.cloud.drivers.loopback import open_loopback
+from lading.dispatch.fleets.cloud.drivers.loopback import LoopbackDriver, open_loopback
+from lading.dispatch.fleets.cloud.drivers.namespace_machines import Machines
 
 
 def site(tmp_path: Path, **parameters: object) -> DriverSite:
@@ -31,3 +33,15 @@ async def test_parameters_that_cannot_be_are_refused(
     with pytest.raises(Invalid, match="need root"):
         async with open_loopback(site(tmp_path)):
             pass
+
+
+class Consoles:
+    """Machines of which only the consoles are read."""
+
+    def console(self, id: str) -> str:
+        return f"the console of {id}"
+
+
+async def test_the_console_of_a_machine() -> None:
+    driver = LoopbackDriver(cast(Machines, Consoles()), tag="T", set_id="s")
+    assert await driver.console("vm-1") == "the console of vm-1"
