@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from html import unescape
@@ -39,7 +39,15 @@ class Browser:
         self, path: str, form: Mapping[str, str] | None = None, **headers: str
     ) -> Response:
         """Send a form of the page, with the token of its session."""
-        fields = {"form_token": await self.form_token(), **(form or {})}
+        return await self.post_fields(path, list((form or {}).items()), **headers)
+
+    async def post_fields(
+        self, path: str, form: Sequence[tuple[str, str]], **headers: str
+    ) -> Response:
+        """Send a form whose fields may have several values. `form_token` may be among them."""
+        fields = [("form_token", await self.form_token()), *form]
+        if "form_token" in dict(form):
+            fields = list(form)
         sent = {"sec-fetch-site": "same-origin", "content-type": _FORM, **_named(headers)}
         return await self.send("POST", path, sent, urlencode(fields).encode())
 

@@ -12,6 +12,7 @@ from tests.web.browsing import Browser, PageSite
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 SCRIPT = b"<script>alert(1)</script>"
+PDF = b"%PDF-1.4\n" + SCRIPT
 
 
 async def _files(here: PageSite, **files: bytes) -> str:
@@ -55,6 +56,35 @@ async def test_a_picture_is_known_by_its_bytes(here: PageSite, browser: Browser)
     assert (await _raw(browser, place, "b.png")).status == 422
     assert "<pre" in await browser.text(f"{place}/show?path=b.png")
     assert (await _raw(browser, place, "c.txt")).headers["content-type"] == "image/png"
+
+
+async def test_a_document_is_for_frames_of_the_page(here: PageSite, browser: Browser) -> None:
+    place = await _files(here, Rplots_pdf=PDF, b_pdf=SCRIPT, c_txt=PDF)
+    answer = await browser.get(f"{place}/show?path=Rplots.pdf")
+    assert "frame-src 'self'" in answer.headers["content-security-policy"]
+    assert f'<iframe class="preview" src="{place}/raw?path=Rplots.pdf"' in answer.body.decode()
+    for name in ("Rplots.pdf", "c.txt"):
+        path = f"{place}/raw?path={name}"
+        shown = await browser.get(path, sec_fetch_site="same-origin", sec_fetch_dest="iframe")
+        assert (shown.status, shown.headers["content-type"]) == (200, "application/pdf")
+        assert shown.body == PDF
+        policy = shown.headers["content-security-policy"].split("; ")
+        assert policy[:2] == ["default-src 'none'", "sandbox"]
+        assert "frame-ancestors 'self'" in policy
+        assert shown.headers["x-content-type-options"] == "nosniff"
+        assert shown.headers["cache-control"] == "no-store"
+    # Neither as a window of this address, nor for a frame of another site.
+    path = f"{place}/raw?path=Rplots.pdf"
+    for site in ("none", "same-origin", "same-site", "cross-site", ""):
+        for target in ("document", "iframe", "embed", "empty", ""):
+            if (site, target) not in (("same-origin", "iframe"), ("same-origin", "embed")):
+                answer = await browser.get(path, sec_fetch_site=site, sec_fetch_dest=target)
+                assert answer.status == 422, (site, target)
+                assert b"download it instead" in answer.body
+    # What is no document is not sent as one.
+    answer = await _raw(browser, place, "b.pdf")
+    assert answer.status == 422
+    assert "<pre" in await browser.text(f"{place}/show?path=b.pdf")
 
 
 @pytest.mark.parametrize("name", ["r.html", "r.svg", "R.HTM"])

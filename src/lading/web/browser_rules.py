@@ -50,6 +50,10 @@ host.
 """
 DOWNLOAD: Final = "default-src 'none'; sandbox"
 """Content-Security-Policy of a file that a container wrote."""
+DOCUMENT: Final = f"{DOWNLOAD}; frame-ancestors 'self'"
+"""Content-Security-Policy of a document (PDF) that a container wrote, in a frame of a page of
+ours.
+"""
 REPORT: Final = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'none'"

@@ -1,10 +1,16 @@
-"""Previews of files: text, tables, pictures, and HTML in a frame of no origin.
+"""Previews of files: text, tables, pictures, documents (PDF), and HTML in a frame of no origin.
 
 A file is what a stranger's program wrote. Text and tables are escaped like all that the page shows.
 Pictures are recognized by their first bytes, and sent with that type. HTML, and SVG, which may have
 scripts too, is sent with the directive `sandbox`: it has an origin of its own that no other page
 has, no cookies, no network, and no scripts unless its reader asks for them. The frame that shows it
 can lead nowhere else. Never more than a bounded part of a file is read.
+
+PDF is shown by the reader of the browser, which refuses a frame element with `sandbox`: the answer
+alone has the directive. PDF is known by its first bytes, and sent with that type: a browser makes
+neither a page nor a script of it, and its own scripts run in that reader, which has no page, no
+cookies and no storage. It is sent to a frame of a page of ours, and to nothing else: a link cannot
+show it in a window with this address.
 """
 
 from __future__ import annotations
@@ -40,13 +46,20 @@ _PICTURES: Final = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
+_PDF: Final = "application/pdf"
+_PDF_HEAD: Final = b"%PDF-"
+_PICTURE_NAMES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_EMBEDDED: Final = ("iframe", "object", "embed")
+"""Destinations of requests (Fetch metadata) that are a part of a page."""
 _NOTHING: Final = 416
 """The status for a range of an empty file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewedFile:
-    """Preview of a file on the page. `kind` is text, table, picture, frame or none."""
+    """Preview of a file on the page. `kind` is text, table, picture, frame, document or
+    none.
+    """
 
     name: str
     path: str
@@ -94,8 +107,8 @@ async def preview(visit: Visit, source: str, place: str) -> PreviewedFile:
     }
     scripts = _wants_scripts(visit)
     query = urlencode({"path": path, **({"scripts": "1"} if scripts else {})})
-    if suffix in _FRAMED or picture_type(data):
-        kind = "frame" if suffix in _FRAMED else "picture"
+    if suffix in _FRAMED or picture_type(data) or is_document(data):
+        kind = "frame" if suffix in _FRAMED else "document" if is_document(data) else "picture"
         raw = f"{place}/raw?{query}" if size <= _WHOLE else ""
         return PreviewedFile(**known, kind=kind, raw=raw, with_scripts=scripts)
     if not is_text(data):
@@ -117,9 +130,13 @@ async def send_raw(visit: Visit, source: str) -> Response:
     if size > _WHOLE:
         raise TooLarge(f"{name[:80]!r} has more than {_WHOLE} bytes; download it instead")
     kind = _FRAMED.get(_suffix(name)) or picture_type(data)
-    if not kind:
-        raise Invalid(f"{name[:80]!r} is no picture and no HTML; download it instead")
     policy = browser_rules.DOWNLOAD
+    if not kind and is_document(data):
+        if not _is_embedded(visit):
+            raise Invalid(f"{name[:80]!r} is shown in its preview alone; download it instead")
+        kind, policy = _PDF, browser_rules.DOCUMENT
+    if not kind:
+        raise Invalid(f"{name[:80]!r} is no picture, no PDF and no HTML; download it instead")
     if _suffix(name) in _FRAMED:
         # Outside of its frame, whose page limits where it can lead, it would have the whole window
         # with the address of this host, as a false login would want it.
@@ -136,6 +153,15 @@ def _wants_scripts(visit: Visit) -> bool:
     return visit.query("scripts") == "1" and visit.is_asked_here
 
 
+def _is_embedded(visit: Visit) -> bool:
+    """Whether a page of ours shows the answer in a frame; browsers that do not say so, do not."""
+    headers = visit.incoming.headers
+    return (
+        headers.get("sec-fetch-site") == "same-origin"
+        and headers.get("sec-fetch-dest") in _EMBEDDED
+    )
+
+
 def show_page(visit: Visit, template: str, found: PreviewedFile, **values: Any) -> Response:
     """The page with a preview, which may hold a frame."""
     response = visit.page(template, file=found, **values)
@@ -148,6 +174,21 @@ def picture_type(data: bytes) -> str:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for head, kind in _PICTURES if data.startswith(head)), "")
+
+
+def is_document(data: bytes) -> bool:
+    """Whether a file is PDF, by its first bytes."""
+    return data.startswith(_PDF_HEAD)
+
+
+def is_picture_name(path: str) -> bool:
+    """Whether a file is called as a picture; its bytes may say otherwise."""
+    return _suffix(path) in _PICTURE_NAMES
+
+
+def is_looked_at(path: str) -> bool:
+    """Whether a file is called as one that people look at: a picture, a document or a page."""
+    return is_picture_name(path) or _suffix(path) in (".pdf", *_FRAMED)
 
 
 def is_text(data: bytes) -> bool:

@@ -95,3 +95,15 @@ async def test_logs_of_containers_are_shown_on_demand(here: PageSite, browser: B
     found = await browser.text(f"{place}?logs=1&kind=collections&q=made")
     assert 'name="logs" value="1"' in found
     assert f"{place}?kind=collections&amp;q=made" in found
+
+
+async def test_runs_are_not_listed_as_projects(here: PageSite, browser: Browser) -> None:
+    lab = await _project(here, "lab")
+    await _project(here, "inner", owner_uuid=lab)
+    await here.world.ok("POST", "groups/begin_run", {"name": "nightly", "project": lab})
+    for path in (f"/ui/projects/{lab}", f"/ui/projects/{lab}?kind=projects"):
+        text = await browser.text(path)
+        assert ">inner/</a>" in text
+        assert "nightly" not in text
+        assert f'href="/ui/runs?project={lab}"' in text
+    assert "nightly" in await browser.text(f"/ui/runs?project={lab}")

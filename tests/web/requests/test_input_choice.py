@@ -64,6 +64,34 @@ async def test_faults(here: PageSite, browser: Browser) -> None:
     assert f"/in={uuid}</textarea>" in answer.body.decode()
 
 
+async def test_several_are_chosen_at_once(here: PageSite, browser: Browser) -> None:
+    names = ("reads", "my genome, v2", "...")
+    uuids = [await here.files.collection({"x": name.encode()}, name=name) for name in names]
+    for uuid in uuids:
+        assert f'name="chosen" value="{uuid}"' in await browser.text(PLACE)
+    image = await here.world.ensure_image()
+    form = [("image", image), ("command", "true"), ("vcpus", "1"), ("ram", "256 MiB")]
+    answer = await browser.post_fields(PLACE, [*form, *(("chosen", uuid) for uuid in uuids)])
+    assert answer.status == 303, answer.body.decode()
+    request = answer.headers["location"].split("/")[-1].partition("?")[0]
+    mounts = (await here.world.ok("GET", f"container_requests/{request}"))["mounts"]
+    paths = ("/in/reads", "/in/my_genome_v2", f"/in/{uuids[2]}")
+    assert {path: mounts[path]["uuid"] for path in paths} == dict(zip(paths, uuids, strict=True))
+    # Of a form with another fault the choice is lines of the inputs.
+    answer = await _post(here, browser, chosen=uuids[0], vcpus="none")
+    assert f"/in/reads={uuids[0]}</textarea>" in answer.body.decode()
+
+
+async def test_others_are_not_chosen(here: PageSite, browser: Browser) -> None:
+    jane = await here.world.user("jane")
+    hers = await here.world.collection({"x": b"3"}, token=jane, name="of jane")
+    reader = await here.logged_in(await here.world.user("ann"))
+    for uuid, fault in ((hers["uuid"], "no such collection"), ("x", "choose at most 50")):
+        answer = await _post(here, reader, chosen=uuid)
+        assert answer.status == 422
+        assert fault in answer.body.decode()
+
+
 async def test_parameters_of_the_run_are_shown(here: PageSite, browser: Browser) -> None:
     run = await begin_run(here, "cohort-7", params={"k": 31, EVIL: EVIL})
     place = f"{PLACE}?run=cohort-7"

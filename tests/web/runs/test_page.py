@@ -100,3 +100,44 @@ async def test_others_see_nothing(here: PageSite) -> None:
     for path in ("", "/steps", "/outputs", "/graph", "/timeline", "/state"):
         assert (await other.get(f"/ui/runs/{run['uuid']}{path}")).status == 404
     assert (await other.post(f"/ui/runs/{run['uuid']}/cancel")).status == 404
+
+
+async def test_inputs_have_their_names(here: PageSite, browser: Browser) -> None:
+    reads = await here.files.collection({"a.fq": b"A"}, name="reads <b>")
+    content = await here.files.pdh(reads)
+    run = await begin_run(here, "named")
+    mounts = {
+        "/in": {"kind": "collection", "portable_data_hash": content},
+        "/out": {"kind": "tmp", "capacity": 1 << 20},
+    }
+    await submit_step(here, run, "align", "1", exit_code=0, mounts=mounts, output_path="/out")
+    path = f"/ui/runs/{run['uuid']}"
+    assert "Inputs Input Read by reads <b> align" in await browser.words(path)
+    text = await browser.text(path)
+    assert f'href="/ui/collections/{content.replace("+", "%2B")}">reads &lt;b&gt;</a>' in text
+    assert (await browser.get(f"/ui/collections/{content}")).headers["location"].endswith(reads)
+
+
+async def test_how_it_runs_again(here: PageSite, browser: Browser) -> None:
+    run = await begin_run(here, "again")
+    path = f"/ui/runs/{run['uuid']}"
+    assert "Run again" not in await browser.words(path)
+    await submit_step(here, run, "align", "1", exit_code=1)
+    assert f"lading runs rerun {run['uuid']} --reuse" in await browser.words(path)
+    await submit_step(here, run, "align", "2")
+    assert "Run again" not in await browser.words(path)
+
+
+async def test_the_expected_end_is_told(here: PageSite, browser: Browser) -> None:
+    for attempt in range(2):
+        run = await begin_run(here, "nightly")
+        step = await submit_step(here, run, "align", str(attempt))
+        token = await here.world.lock(step["container_uuid"])
+        container = f"containers/{step['container_uuid']}"
+        await here.world.ok("PUT", container, {"state": "Running"}, token=token)
+        if not attempt:
+            here.world.clock.advance(600)
+            await here.world.finish(step["container_uuid"], token, exit_code=0)
+        here.world.clock.advance(60)
+    for path in (f"/ui/runs/{run['uuid']}", f"/ui/runs/{run['uuid']}/state", "/ui/"):
+        assert "about 9 min left" in await browser.words(path)

@@ -1,4 +1,4 @@
-"""The steps of a run as a table, and their outputs."""
+"""The steps of a run as a table."""
 
 from __future__ import annotations
 
@@ -43,16 +43,3 @@ async def test_a_reused_step_took_nothing(here: PageSite, browser: Browser) -> N
     words = await browser.words(f"/ui/runs/{run['uuid']}/steps")
     assert "done, reused align_1 align" in words
     assert "ago reused" in words
-
-
-async def test_outputs_of_the_last_steps_come_first(here: PageSite, browser: Browser) -> None:
-    run = await begin_run(here, "made")
-    before = await submit_step(here, run, "align", "1", exit_code=0, files={"a.bam": b"a"})
-    await submit_step(
-        here, run, "plot", "1", exit_code=0, files={"p.png": b"p"}, depends_on=[before["uuid"]]
-    )
-    await submit_step(here, run, "empty", "1", exit_code=0, files={})
-    path = f"/ui/runs/{run['uuid']}/outputs"
-    assert _names(await browser.text(path)) == ["plot_1", "align_1"]
-    assert _names(await browser.text(f"{path}?step=align")) == ["align_1"]
-    assert "No step has an output" in await browser.words(f"{path}?step=none")

@@ -13,7 +13,13 @@ from lading.cli import display
 from lading.cli.runs.commands import dollars, parameters_line, time_left, title_of, took, user_names
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
-from lading.client.run_records.reading import find_run, last_lines, read_run, read_steps
+from lading.client.run_records.reading import (
+    find_run,
+    input_names,
+    last_lines,
+    read_run,
+    read_steps,
+)
 from lading.core.quantities import shorten
 from lading.core.request_status import RequestStatus
 from lading.core.runs.states import RunCounts
@@ -99,28 +105,14 @@ async def look(
     async with asyncio.TaskGroup() as group:
         tasks = {step.uuid: group.create_task(read(step)) for step in failed}
     names = await user_names(session, [run["user_uuid"]])
+    contents = [read.content for read in inputs_of(steps)][:_MOST_NAMED] if is_whole else []
     return RunPicture(
         run=run,
         steps=steps,
         lines={uuid: task.result() for uuid, task in tasks.items()},
         user=names.get(run["user_uuid"], ""),
-        names=await _input_names(session, steps) if is_whole else {},
+        names=await input_names(session.api, contents),
     )
-
-
-async def _input_names(session: CliSession, steps: Sequence[RunStep]) -> dict[str, str]:
-    """The names of input collections that the caller can read, by content: that of the oldest."""
-    contents = [read.content for read in inputs_of(steps)][:_MOST_NAMED]
-    if not contents:
-        return {}
-    rows = await session.api.list(
-        "collections",
-        filters=[["portable_data_hash", "in", contents]],
-        select=("portable_data_hash", "name"),
-        order=("created_at desc",),
-        limit=1000,
-    )
-    return {row["portable_data_hash"]: row["name"] for row in rows if row["name"]}
 
 
 def document(picture: RunPicture) -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -93,6 +94,22 @@ async def read_steps(
             return steps
         if len(steps) >= _MOST:
             raise Invalid(f"{reference.uuid}: has more than {_MOST:,} steps; use its page")
+
+
+async def input_names(api: ApiClient, contents: Sequence[str]) -> dict[str, str]:
+    """The names of collections with these portable data hashes that the caller can read, by hash:
+    that of the oldest. Those without a name are left out.
+    """
+    if not contents:
+        return {}
+    rows = await api.list(
+        "collections",
+        filters=[["portable_data_hash", "in", list(contents)]],
+        select=("portable_data_hash", "name"),
+        order=("created_at desc",),
+        limit=1000,
+    )
+    return {row["portable_data_hash"]: row["name"] for row in rows if row["name"]}
 
 
 async def last_lines(api: ApiClient, step: RunStep, *, most: int) -> list[str]:

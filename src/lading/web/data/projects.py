@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from lading.client.api import Record
 from lading.core.ids import Infix, is_uuid
+from lading.core.runs.attempts import RUN
 from lading.web.data import entries
 from lading.web.data.entries import COLLECTIONS, PROJECTS
 from lading.web.requests import rows
@@ -24,6 +25,9 @@ _FIELDS: Final = (
 )  # fmt: skip
 # Each container leaves a log, and each workflow its steps' results: they would bury the rest.
 _NO_LOG: Final = ["properties.type", "not in", ["log", "intermediate"]]
+
+# Runs have a list of their own: one of each day would bury the projects.
+_NO_RUN: Final = [f"properties.{RUN}", "!=", True]
 
 
 async def show_home(visit: Visit) -> Response:
@@ -46,7 +50,7 @@ async def show(visit: Visit) -> Response:
             visit,
             one,
             filters=filters,
-            rare=[] if logs or one == PROJECTS else [_NO_LOG],
+            rare=[_NO_RUN] if one == PROJECTS else [] if logs else [_NO_LOG],
             name=name,
             after=visit.query("after"),
             most=most,

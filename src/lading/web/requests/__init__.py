@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lading.web.requests import files, listing, log, page, submit, usage
+from lading.web.requests import files, input_upload, listing, log, page, submit, usage
 from lading.web.routes import PageRoute, route
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
@@ -15,6 +15,7 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("POST", "/ui/requests/again", listing.run_again),
     route("GET", "/ui/requests/submit", submit.show),
     route("POST", "/ui/requests/submit", submit.submit),
+    route("POST", "/ui/requests/submit/collection", input_upload.create),
     route("GET", "/ui/requests/{uuid}", page.show),
     route("GET", "/ui/requests/{uuid}/state", page.refresh_state),
     route("GET", "/ui/requests/{uuid}/results", page.refresh_results),

@@ -99,6 +99,7 @@ async def submit(visit: Visit) -> Response:
         if error.status >= 500:
             raise
         reading.faults["project"] = error.message
+    await _add_chosen(visit, reading, texts)
     if texts["collection"]:
         await _add_collection(visit, reading, texts)
     body = _body(reading, base, project)
@@ -144,6 +145,18 @@ async def _add_collection(visit: Visit, reading: _Reading, texts: dict[str, str]
     texts["collection"] = texts["collection_path"] = ""
 
 
+async def _add_chosen(visit: Visit, reading: _Reading, texts: dict[str, str]) -> None:
+    """Make each collection that is marked a line of the inputs."""
+    try:
+        lines = await input_choice.chosen_inputs(visit.api, list(visit.form.get("chosen") or ()))
+    except LadingError as error:
+        if error.status >= 500:
+            raise
+        reading.faults["chosen"] = error.message
+        return
+    texts["inputs"] = "\n".join((texts["inputs"], *lines)).strip()
+
+
 def _secrets(visit: Visit, needed: Sequence[Any]) -> dict[str, str]:
     """The contents of the secrets that the form has, by their names."""
     found = {name: visit.field(f"secret:{name}") for name in needed_names(needed)}
@@ -168,6 +181,7 @@ async def _form(
         status=status,
         texts=texts,
         earlier=earlier,
+        gpus_open=any(texts[name] or name in (faults or {}) for name in _GPUS),
         secrets=needed_names(needed),
         faults=faults or {},
         refused=refused,

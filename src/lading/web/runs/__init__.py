@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lading.web.routes import PageRoute, route
-from lading.web.runs import comparing, drawings, listing, page, report, steps
+from lading.web.runs import comparing, drawings, listing, outputs, page, report, steps
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", "/ui/", listing.show),
@@ -16,7 +16,7 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", "/ui/runs/{uuid}/state", page.refresh),
     route("POST", "/ui/runs/{uuid}/cancel", page.cancel),
     route("GET", "/ui/runs/{uuid}/steps", steps.show),
-    route("GET", "/ui/runs/{uuid}/outputs", steps.show_outputs),
+    route("GET", "/ui/runs/{uuid}/outputs", outputs.show),
     route("GET", "/ui/runs/{uuid}/graph", drawings.show_graph),
     route("GET", "/ui/runs/{uuid}/timeline", drawings.show_timeline),
     route("GET", "/ui/runs/{uuid}/compare", comparing.show),

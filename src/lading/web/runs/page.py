@@ -5,6 +5,7 @@ on the whole run.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,7 +15,14 @@ from lading.client.run_records import reading
 from lading.core.errors import LadingError
 from lading.core.request_status import RequestStatus
 from lading.core.runs.states import RunOutcome
-from lading.core.runs.step_groups import RunStep, StepGroup, failures_of, group_steps, tree_of
+from lading.core.runs.step_groups import (
+    RunStep,
+    StepGroup,
+    failures_of,
+    group_steps,
+    inputs_of,
+    tree_of,
+)
 from lading.process.concurrency import together
 from lading.web.live_updates import RUNS
 from lading.web.runs import rows
@@ -27,6 +35,7 @@ _SHOWN: Final = 5
 _LINES, _FEW_LINES = 12, 5
 """Lines of a failure: of one or two, and of each of several."""
 _MOST_GROUPS: Final = 200
+_MOST_INPUTS: Final = 20
 _AT_ONCE: Final = 8
 """Calls at a time; the server takes writes one after another."""
 _LIVE: Final = (RequestStatus.WAITING, RequestStatus.RUNNING)
@@ -45,9 +54,21 @@ class GroupRow:
 async def show(visit: Visit) -> Response:
     """The page."""
     view = await read_view(visit)
-    values = await _values(visit, view)
+    values: dict[str, Any] = {}
+
+    async def read_values() -> None:
+        values.update(await _values(visit, view))
+
+    async def read_inputs() -> None:
+        values.update(await _inputs(visit, view))
+
+    await together(read_values(), read_inputs())
     return visit.page(
-        "run.html", **values, topics=RUNS if view.is_live else "", said=visit.query("said")
+        "run.html",
+        **values,
+        topics=RUNS if view.is_live else "",
+        said=visit.query("said"),
+        rerun=f"lading runs rerun {view.uuid}",
     )
 
 
@@ -120,4 +141,21 @@ async def _values(visit: Visit, view: RunView) -> dict[str, Any]:
         "source": [
             (name, rows.shown_value(value)) for name, value in view.record["source"].items()
         ],
+    }
+
+
+async def _inputs(visit: Visit, view: RunView) -> dict[str, Any]:
+    """The contents that no step made, with the names of their collections."""
+    inputs = inputs_of(view.steps)
+    shown = inputs[:_MOST_INPUTS]
+    names: dict[str, str] = {}
+    # A token of limited scope reads no collections, which is no reason not to show the run.
+    with suppress(LadingError):
+        names = await reading.input_names(visit.api, [entry.content for entry in shown])
+    return {
+        "inputs": [
+            (entry.content, names.get(entry.content, ""), ", ".join(entry.readers))
+            for entry in shown
+        ],
+        "inputs_left_out": len(inputs) - len(shown),
     }

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from lading.client.api import Record
 from lading.client.request_states import REUSED
+from lading.core.containers.attempts.spot import about
 from lading.core.errors import LadingError
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.quantities import parse_time
@@ -43,6 +44,7 @@ class RunRow:
     """A run as the list shows it; `uuid` is that of its project, or of the request of its runner.
 
     `seconds` are those from its beginning to its end, or to now; None for a run without steps.
+    `left` is the time until its expected end in words, "" where none is expected.
     """
 
     uuid: str
@@ -60,6 +62,7 @@ class RunRow:
     cost: float
     began_at: str
     seconds: float | None
+    left: str
 
 
 async def make_rows(visit: Visit, runs: Sequence[Record]) -> list[RunRow]:
@@ -81,7 +84,7 @@ async def names_of(visit: Visit, uuids: Iterable[str]) -> dict[str, str]:
         names[visit.session.user_uuid] = visit.session.user_name
 
     async def look_up(plural: str, kind: Infix, attribute: str) -> None:
-        same = [uuid for uuid in asked if infix_of(uuid) == kind]
+        same = [uuid for uuid in asked if infix_of(uuid) == kind and names[uuid] == uuid]
         if not same:
             return
         # A token of limited scope reads no users, which is no reason not to show the runs.
@@ -155,6 +158,11 @@ def seconds_of(run: Record, now: float) -> float | None:
     return max(0.0, until - parse_time(run["began_at"]).timestamp())
 
 
+def _left(run: Record, now: float) -> str:
+    end = run.get("expected_end")
+    return about(max(0.0, parse_time(end).timestamp() - now)) if end else ""
+
+
 def _row(run: Record, names: Mapping[str, str], now: float) -> RunRow:
     owner = str(run["owner_uuid"])
     is_home = infix_of(owner) == Infix.USER
@@ -175,4 +183,5 @@ def _row(run: Record, names: Mapping[str, str], now: float) -> RunRow:
         cost=run["cost"],
         began_at=run["began_at"],
         seconds=seconds_of(run, now),
+        left=_left(run, now),
     )

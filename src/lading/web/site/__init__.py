@@ -9,7 +9,9 @@ from lading.web.routes import PageRoute, route
 from lading.web.site import admin, images, machines, quotas, tokens, webhooks
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
-    route("GET", "/ui/images", images.show),
+    route("GET", images.PLACE, images.show),
+    route("POST", "/ui/images/{uuid}/name", images.add_name),
+    route("POST", "/ui/images/{uuid}/remove", images.remove),
     route("GET", machines.PLACE, machines.show),
     route("GET", "/ui/machines/list", machines.refresh),
     route("POST", "/ui/machines/order", machines.order),
