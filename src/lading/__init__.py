@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lading.client.executor import Executor
     from lading.client.functions import RemoteFunction
+    from lading.client.remote_files.path import Path
     from lading.client.run_records.program import RunBlock, run
     from lading.client.runs import Output, Run, RunFailed, RunFuture, Runs
     from lading.client.site import Site, connect
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Executor",
     "Output",
+    "Path",
     "RemoteFunction",
     "Run",
     "RunBlock",
@@ -31,6 +33,7 @@ __all__ = [
 __version__ = "0.3.0"
 _HOMES = {
     "Executor": "executor",
+    "Path": "remote_files.path",
     "RemoteFunction": "functions",
     "RunBlock": "run_records.program",
     "Site": "site",

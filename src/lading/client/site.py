@@ -50,6 +50,7 @@ from lading.process.concurrency import cancel_all
 
 if TYPE_CHECKING:
     from lading.client.functions import RemoteFunction
+    from lading.client.remote_files.tree import RemoteFiles
 
 _Answer = TypeVar("_Answer")
 _Parameters = ParamSpec("_Parameters")
@@ -78,6 +79,17 @@ class Site:
         self.api, self.blocks = self.call(self._open(transport, token))
         self._submitter = RunSubmitter(self.api, self.blocks)
         self._ends = RunEnds(self.api)
+        self._files: RemoteFiles | None = None
+
+    @property
+    def files(self) -> RemoteFiles:
+        """Its files as one tree, for `lading.Path`; the coroutines run by `call`."""
+        from lading.client.remote_files.tree import RemoteFiles
+
+        with self._opening:
+            if self._files is None:
+                self._files = RemoteFiles(self.api, self.blocks)
+            return self._files
 
     def run(
         self,

@@ -39,6 +39,22 @@ async def test_a_listing_holds_for_its_time_and_until_it_is_expired() -> None:
     assert set(await listed.list()) == {"name 3"}
 
 
+async def test_an_answer_from_before_a_change_does_not_hold() -> None:
+    content = ["before"]
+
+    async def load() -> dict[str, Node]:
+        answer: dict[str, Node] = {name: Text(b"") for name in content}
+        if content == ["before"]:
+            # The change comes while the answer is on its way.
+            content[:] = ["after"]
+            listed.freshness.expire()
+        return answer
+
+    listed = Listed(load, lambda: 0.0)
+    assert set(await listed.list()) == {"before"}
+    assert set(await listed.list()) == {"after"}
+
+
 async def test_a_failure_is_remembered_for_a_moment() -> None:
     now, calls = 0.0, 0
 

@@ -142,6 +142,8 @@ class Freshness:
     life: float
     _until: float = 0.0
     _failure: LadingError | None = None
+    expiries: int = 0
+    """Times that the answer was invalidated."""
 
     @property
     def is_fresh(self) -> bool:
@@ -151,10 +153,14 @@ class Freshness:
     def expire(self) -> None:
         """Invalidate the answer."""
         self._until, self._failure = 0.0, None
+        self.expiries += 1
 
-    def renew(self) -> None:
-        """Note a new answer."""
-        self._until, self._failure = self.clock() + self.life, None
+    def renew(self, expiries: int) -> None:
+        """Note a new answer; `expiries` is their number when it was asked for. One that was
+        invalidated meanwhile may be that of before.
+        """
+        is_late = expiries != self.expiries
+        self._until, self._failure = 0.0 if is_late else self.clock() + self.life, None
 
     def fail(self, error: LadingError) -> None:
         """Note a failure."""
@@ -195,6 +201,7 @@ class Listed:
         async with self._turn:
             self.freshness.check()
             if not self.freshness.is_fresh:
+                expiries = self.freshness.expiries
                 try:
                     entries = await self._load()
                 except LadingError as error:
@@ -204,7 +211,7 @@ class Listed:
                 if entries.keys() != self._entries.keys():
                     self.modified = time.time()
                 self._entries = entries
-                self.freshness.renew()
+                self.freshness.renew(expiries)
             return self._entries
 
 
@@ -238,8 +245,12 @@ class MountedCollection:
 
     async def list(self) -> Listing:
         """See Directory. Raises NotFound when the collection was deleted."""
+        return (await self.tree()).entries
+
+    async def tree(self) -> FileTree:
+        """Its files. Raises as `list`."""
         await self.ensure()
-        return self._tree.entries
+        return self._tree
 
     async def renew(self, locator: str) -> str:
         """The locator of the same block with a new signature. Raises NotFound when the collection
@@ -259,12 +270,13 @@ class MountedCollection:
         async with self._turn:
             self.freshness.check()
             if not self.freshness.is_fresh:
+                expiries = self.freshness.expiries
                 try:
                     await self._look()
                 except LadingError as error:
                     self.freshness.fail(error)
                     raise
-                self.freshness.renew()
+                self.freshness.renew(expiries)
         self._collections.used(self)
 
     def forget(self) -> None:
