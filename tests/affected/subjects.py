@@ -67,7 +67,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/security/test_native_isolation.py": ("supervisor.engines",),
     "tests/security/test_node_faults.py": ("supervisor.engines", "supervisor.monitors"),
-    "tests/security/test_origins.py": (*ENTERS, "webdav"),
+    "tests/security/test_origins.py": (*ENTERS, "webdav", "fileserving"),
     "tests/security/test_output_capture.py": ("supervisor",),
     "tests/security/test_outside_addresses.py": ("api.webhooks", "net"),
     "tests/security/test_page.py": ("api.logins", "web.login", "web.sessions"),
@@ -122,7 +122,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
         "supervisor.engines", "supervisor.limits", "supervisor.network", "supervisor.process",
     ),
     "tests/system/test_fair_share.py": ("api.fair_shares", "store.fair_shares"),
-    "tests/system/test_files.py": ("webdav",),
+    "tests/system/test_files.py": ("webdav", "fileserving"),
     "tests/system/test_forwarding.py": (*ENTERS, "net"),
     "tests/system/test_gpus.py": (
         "dispatch.capacity", "dispatch.fleets.local", "dispatch.fleets.slurm", "supervisor.engines",
@@ -218,7 +218,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
 PAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/arvados.md": ("api.resources", "webdav"),
     "docs/cloud.md": ("dispatch.fleets.cloud",),
-    "docs/collections.md": ("webdav",),
+    "docs/collections.md": ("webdav", "fileserving"),
     "docs/dispatchers.md#slurm": ("dispatch.fleets.slurm",),
     "docs/images.md": ("client.images",),
     "docs/mount.md": ("client.mount",),

@@ -38,7 +38,7 @@ from lading.core.records.schema import JSON
 from lading.testing.asgi import AsgiTransport, serving
 from lading.testing.blocks import MemoryVolume
 from lading.testing.world import MemoryBlocks, World, world
-from lading.wiring.page import OnDemandPage, is_page_path
+from lading.wiring.applications.page import OnDemandPage, is_page_path
 
 # A live log may be taken away while it is read; commands try that again, as everything of the kind.
 _PATIENCE = RetryPolicy(attempts=3, base=0.01)

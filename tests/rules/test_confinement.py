@@ -22,6 +22,7 @@ PACKAGES = (
     "hpc",
     "supervisor",
     "webdav",
+    "fileserving",
     "gateway",
     "wiring",
     "cli",

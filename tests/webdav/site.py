@@ -18,6 +18,7 @@ from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.transport import Body, Response, Transport
 from lading.core.data import filetree
 from lading.core.records.schema import JSON, Record
+from lading.fileserving.services import make_file_services
 from lading.testing.asgi import AsgiTransport
 from lading.testing.blocks import MemoryVolume
 from lading.testing.world import World, world
@@ -91,6 +92,9 @@ async def site(
             mounts, it.config, clock=lambda: it.clock().timestamp(), check_token=it.app.check_token
         )
         inner = AsgiTransport(combine(it.app, blocks, blocks, PortAddresses()))
-        files = make_app(inner, cache=root / "cache", cache_bytes=cache_bytes, anonymous=anonymous)
+        services = make_file_services(
+            inner, cache=root / "cache", cache_bytes=cache_bytes, anonymous=anonymous
+        )
+        files = make_app(services, anonymous=anonymous)
         whole = AsgiTransport(combine(it.app, blocks, files, PortAddresses()))
         yield Site(world=it, volume=volume, transport=whole, gateway=files)

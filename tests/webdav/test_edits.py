@@ -6,8 +6,9 @@ from lading.core.data import filetree
 from lading.core.data.filetree import File
 from lading.core.errors import LadingError
 from lading.core.ids import EMPTY_PDH
+from lading.fileserving.changes import Edit
 from lading.webdav import edits
-from lading.webdav.edits import Edit, Transfer
+from lading.webdav.edits import Transfer
 
 TREE = filetree.from_files({"d/f": File(), "g": File()})
 

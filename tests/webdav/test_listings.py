@@ -4,8 +4,8 @@ import pytest
 
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Segment
+from lading.fileserving.collection_cache import CachedCollection
 from lading.webdav import serving
-from lading.webdav.collection_cache import CachedCollection
 from lading.webdav.file_request import parse_address as parse
 
 UUID = "zzzzz-4zz18-000000000000001"

@@ -17,13 +17,11 @@ Source: docs/spec/api, section Files over HTTP.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
@@ -31,24 +29,23 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Incoming
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lading.client.transport import Transport
 from lading.core.data import dead_properties, filetree
 from lading.core.data.dead_properties import DeadProperties
 from lading.core.data.filetree import FileTree
 from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
-from lading.core.protocols.transfer_rates import MinimumRate
+from lading.fileserving import responses
+from lading.fileserving.bodies import read_paced
+from lading.fileserving.collection_cache import CachedCollection, tag_of
+from lading.fileserving.responses import FileResponse
+from lading.fileserving.services import FileServices
 from lading.net.acceptor import note_known, note_token
-from lading.webdav import davxml, file_request, http, projects
-from lading.webdav.collection_cache import CachedCollection, CollectionCache, tag_of
-from lading.webdav.contents import FileReader
+from lading.webdav import davxml, file_request, projects
 from lading.webdav.credentials import find_credential, session_cookie
 from lading.webdav.davxml import Resource
 from lading.webdav.file_request import DavRequest, DavServices, FileAddress
-from lading.webdav.http import DavResponse
 from lading.webdav.locks import Locks
 from lading.webdav.projects import ProjectDirectory
 from lading.webdav.serving import LISTING_HEADERS, serve
-from lading.webdav.uploads import DavUpload
 from lading.webdav.writing import DavWriter, read_small
 
 METHODS: Final = (
@@ -70,29 +67,18 @@ _OFFERED: Final = {
 }
 # Levels below a resource for each value of Depth.
 _DEPTHS: Final = {"0": 0, "1": 1, "infinity": math.inf}
-WINDOW: Final = 30.0
-"""Seconds below the least rate after which a slow body is refused."""
 _logger = logging.getLogger("lading.webdav")
 # Methods that the cookie permits.
 
 
-def make_app(
-    transport: Transport, *, cache: Path, cache_bytes: int, anonymous: str = "", min_rate: int = 0
-) -> ASGIApp:
+def make_app(files: FileServices, *, anonymous: str = "", min_rate: int = 0) -> ASGIApp:
     """The application; it owns `file_request.PREFIXES`.
 
-    `transport` leads to the API and the block store; `cache` is a directory for blocks, of at most
-    `cache_bytes`; `anonymous` is the token for requests without one, "" to refuse these; `min_rate`
-    is the least rate of a body in bytes a second.
+    `anonymous` is the token for requests without one, "" to refuse these; `min_rate` is the least
+    rate of a body in bytes a second.
     """
     locks = Locks(clock=time.monotonic, new_token=lambda: f"urn:uuid:{uuid.uuid4()}")
-    parts = DavServices(
-        collections=CollectionCache(transport, anonymous=anonymous),
-        reader=FileReader(transport, cache, cache_bytes),
-        intake=DavUpload(),
-        locks=locks,
-    )
-    return _Gateway(parts, anonymous, min_rate)
+    return _Gateway(DavServices(files=files, locks=locks), anonymous, min_rate)
 
 
 class _Gateway:
@@ -101,7 +87,7 @@ class _Gateway:
         self._parts = parts
         self._anonymous = anonymous
         writer = DavWriter(parts)
-        self._handlers: dict[str, Callable[[DavRequest], Awaitable[DavResponse]]] = {
+        self._handlers: dict[str, Callable[[DavRequest], Awaitable[FileResponse]]] = {
             "GET": self._serve,
             "HEAD": self._serve,
             "PROPFIND": self._find_properties,
@@ -128,13 +114,13 @@ class _Gateway:
         ):  # the boundary of a request: a fault of the server must not end the connection
             _logger.exception("request failed method=%s", method)
             answer = _refusal(LadingError("internal error: see the server's log"))
-        await http.send_response(answer, method, receive, send, common=_COMMON)
+        await responses.send_response(answer, method, receive, send, common=_COMMON)
 
     # Addresses are not logged: they may contain tokens.
-    async def _answer(self, scope: Scope, receive: Receive) -> DavResponse:
+    async def _answer(self, scope: Scope, receive: Receive) -> FileResponse:
         method: str = scope["method"]
         if method == "OPTIONS":
-            return DavResponse(headers=dict(_OFFERED))
+            return FileResponse(headers=dict(_OFFERED))
         raw = _raw_path(scope)
         elements = projects.parse(raw)
         address = (
@@ -161,34 +147,34 @@ class _Gateway:
         )
         if credential.onward:
             go = {"Location": credential.onward, "Set-Cookie": session_cookie(credential.token)}
-            return DavResponse(status=303, headers={**go, "Referrer-Policy": "no-referrer"})
+            return FileResponse(status=303, headers={**go, "Referrer-Policy": "no-referrer"})
         handler = self._handlers.get(method)
         if handler is None:
             raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {METHODS}")
-        token = self._parts.collections.token(credential.token)
+        token = self._parts.files.collections.token(credential.token)
         await note_token(scope, credential.token)
         if elements is not None:
             found_there = await projects.resolve(
-                self._parts.collections.api(token), elements, folder=address.folder
+                self._parts.files.collections.api(token), elements, folder=address.folder
             )
             if isinstance(found_there, ProjectDirectory):
                 return await self._answer_above(method, address, found_there, headers, incoming)
             address = found_there
-        body = _body(incoming, self._rate)
+        body = read_paced(incoming, self._rate)
         request = DavRequest(
             method=method, address=address, token=token, headers=headers, query=query, body=body
         )
         # Otherwise anybody could send large bodies without a valid token.
         if method != "PUT" and ("transfer-encoding" in headers or request.length):
             # The body is read only after the API has shown the collection to the caller.
-            await self._parts.collections.open(address.collection, token)
+            await self._parts.files.collections.open(address.collection, token)
         answer = await handler(request)
         if token != self._anonymous and answer.status < 400:
             # The API accepted the token.
             note_known(scope)
         return answer
 
-    async def _serve(self, request: DavRequest) -> DavResponse:
+    async def _serve(self, request: DavRequest) -> FileResponse:
         return await serve(self._parts, request)
 
     async def _answer_above(
@@ -198,7 +184,7 @@ class _Gateway:
         directory: ProjectDirectory,
         headers: Mapping[str, str],
         incoming: Incoming,
-    ) -> DavResponse:
+    ) -> FileResponse:
         """The response about a directory above collections, which is only read."""
         if method == "PROPFIND":
             request = DavRequest(
@@ -207,13 +193,13 @@ class _Gateway:
                 token="",
                 headers=headers,
                 query="",
-                body=_body(incoming, self._rate),
+                body=read_paced(incoming, self._rate),
             )
             question = davxml.read_question(await read_small(request))
             if (depth := headers.get("depth", "infinity").strip().lower()) not in ("0", "1"):
                 raise Forbidden("Forbidden: Depth: directories of projects have 0 or 1")
             found = davxml.multistatus(_above(directory, depth), question)
-            return DavResponse(
+            return FileResponse(
                 status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, stream=_encoded(found)
             )
         if method not in ("GET", "HEAD"):
@@ -223,24 +209,24 @@ class _Gateway:
             )
         # Relative links need the slash.
         if not address.folder:
-            return DavResponse(status=302, headers={"Location": f"{directory.root}/"})
+            return FileResponse(status=302, headers={"Location": f"{directory.root}/"})
         body = projects.page(directory).encode()
-        return DavResponse(
+        return FileResponse(
             headers={**LISTING_HEADERS, "Cache-Control": "private, no-store"}, body=body
         )
 
-    async def _find_properties(self, request: DavRequest) -> DavResponse:
+    async def _find_properties(self, request: DavRequest) -> FileResponse:
         question = davxml.read_question(await read_small(request))
         depth = request.headers.get("depth", "infinity").strip().lower()
         if depth not in _DEPTHS:
             raise Malformed(f"Depth: must be {', '.join(_DEPTHS)}")
         address = request.address
-        collection = await self._parts.collections.open(address.collection, request.token)
+        collection = await self._parts.files.collections.open(address.collection, request.token)
         filetree.get(collection.tree, address.path)
         found = davxml.multistatus(
             self._resources(collection, address, levels=_DEPTHS[depth]), question
         )
-        return DavResponse(
+        return FileResponse(
             status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, stream=_encoded(found)
         )
 
@@ -301,27 +287,7 @@ def _raw_path(scope: Scope) -> str:
         raise Malformed("the path is not percent-encoded") from None
 
 
-async def _body(incoming: Incoming, rate: int) -> AsyncGenerator[bytes]:
-    """The body in pieces, at `rate` bytes a second or more; 0 disables the limit."""
-    # 0 disables the limit: `left` is None then.
-    stream, pace = incoming.stream(), MinimumRate(rate, WINDOW)
-    now = asyncio.get_running_loop().time
-    while True:
-        began = now()
-        try:
-            async with asyncio.timeout(pace.left):
-                piece = await anext(stream, None)
-        except TimeoutError:
-            raise from_status(
-                408, f"request body: fewer than {rate} bytes a second came for {WINDOW:g} s"
-            ) from None
-        if piece is None:
-            return
-        pace.note(len(piece), now() - began)
-        yield piece
-
-
-def _refusal(error: LadingError) -> DavResponse:
+def _refusal(error: LadingError) -> FileResponse:
     headers = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
     # Browsers ask for a user and a password; the password is the token.
     if error.status == 401:
@@ -329,7 +295,7 @@ def _refusal(error: LadingError) -> DavResponse:
     if error.status == 405:
         headers["Allow"] = METHODS
     text = " ".join(error.message.split())
-    return DavResponse(status=error.status, headers=headers, body=f"{text}\n".encode())
+    return FileResponse(status=error.status, headers=headers, body=f"{text}\n".encode())
 
 
 async def _encoded(pieces: Iterator[str]) -> AsyncGenerator[bytes]:

@@ -17,9 +17,9 @@ from xml.sax.saxutils import escape
 from lading.core.data.dead_properties import Change
 from lading.core.data.filetree import File, Node
 from lading.core.errors import Malformed
-from lading.webdav.conditions import http_date
+from lading.fileserving.conditions import http_date
+from lading.fileserving.media_types import media_type_of as type_of
 from lading.webdav.locks import Lock
-from lading.webdav.media_types import media_type_of as type_of
 
 CONTENT_TYPE: Final = "application/xml; charset=utf-8"
 # Bytes of a request body.

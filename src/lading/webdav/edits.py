@@ -7,7 +7,6 @@ server changes everything at once. Source: RFC 4918, 9.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,20 +15,13 @@ from lading.core.data import filetree
 from lading.core.data.filetree import FileTree, Node
 from lading.core.data.splice import Origin
 from lading.core.errors import Forbidden, LadingError, MethodNotAllowed, NotFound, from_status
+from lading.fileserving.changes import Edit
 
 UPLOADED: Final = "file"
 """Path of the uploaded file in the manifest of the edit."""
 # Statuses of a write (RFC 4918, 9.7): a new resource, or one whose content is replaced.
 CREATED: Final = 201
 REPLACED: Final = 204
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Targets and sources of a change, and the status of success; no targets for no change."""
-
-    files: Mapping[str, str]
-    status: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

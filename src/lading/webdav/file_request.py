@@ -24,10 +24,8 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 from lading.core import ids
 from lading.core.data import manifest
 from lading.core.errors import Malformed, NotFound
-from lading.webdav.collection_cache import CollectionCache
-from lading.webdav.contents import FileReader
+from lading.fileserving.services import FileServices
 from lading.webdav.locks import Locks
-from lading.webdav.uploads import DavUpload
 
 PREFIXES: Final = ("/c=", "/by_id/", "/collections/")
 # Directories above collections (`projects`).
@@ -174,9 +172,7 @@ def _decode(segment: str) -> str:
 class DavServices:
     """Services shared by all requests."""
 
-    collections: CollectionCache
-    reader: FileReader
-    intake: DavUpload
+    files: FileServices
     locks: Locks
 
 

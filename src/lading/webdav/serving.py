@@ -24,15 +24,15 @@ from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node
 from lading.core.errors import Malformed, NotFound, from_status
 from lading.core.records.schema import JSON
-from lading.webdav import byte_ranges, conditions, media_types
+from lading.fileserving import byte_ranges, conditions, media_types
+from lading.fileserving.byte_ranges import Span
+from lading.fileserving.collection_cache import CachedCollection, tag_of
+from lading.fileserving.conditions import ConditionResult, ResourceState, http_date
+from lading.fileserving.media_types import SAFE_HEADERS as SAFE
+from lading.fileserving.responses import FileResponse
+from lading.fileserving.responses import begin_stream as begin
 from lading.webdav.archives import ARCHIVE_MEDIA, Format, stream_archive
-from lading.webdav.byte_ranges import Span
-from lading.webdav.collection_cache import CachedCollection, tag_of
-from lading.webdav.conditions import ConditionResult, ResourceState, http_date
 from lading.webdav.file_request import DavRequest, DavServices, FileAddress
-from lading.webdav.http import DavResponse
-from lading.webdav.http import begin_stream as begin
-from lading.webdav.media_types import SAFE_HEADERS as SAFE
 
 # In one string: its hash is in the policy below, which allows no other style.
 _STYLE: Final = (
@@ -164,9 +164,9 @@ def subtree(tree: FileTree, path: str) -> FileTree:
     return FileTree({name: found}) if name else found
 
 
-async def serve(parts: DavServices, request: DavRequest) -> DavResponse:
+async def serve(parts: DavServices, request: DavRequest) -> FileResponse:
     """The response to a GET or HEAD. Raises NotFound and errors of opening and reading."""
-    collection = await parts.collections.open(request.address.collection, request.token)
+    collection = await parts.files.collections.open(request.address.collection, request.token)
     node = filetree.find(collection.tree, request.address.path)
     if node is None or (isinstance(node, File) and request.address.folder):
         raise NotFound(f"Path not found: {request.address.path[:200]!r} is not in the collection")
@@ -177,7 +177,7 @@ async def serve(parts: DavServices, request: DavRequest) -> DavResponse:
 
 async def _file(
     parts: DavServices, request: DavRequest, collection: CachedCollection, file: File
-) -> DavResponse:
+) -> FileResponse:
     tag = tag_of(file)
     state = ResourceState(tag, collection.modified)
     name = request.address.path.rpartition("/")[2]
@@ -189,7 +189,7 @@ async def _file(
         headers["Last-Modified"] = http_date(collection.modified)
     match conditions.judge_conditions(request.headers, state, reads=True):
         case ConditionResult.NOT_MODIFIED:
-            return DavResponse(status=304, headers=headers)
+            return FileResponse(status=304, headers=headers)
         case ConditionResult.REFUSED:
             raise from_status(412, f"{name}: does not meet the conditions of the request")
     spans = byte_ranges.parse_ranges(request.headers.get("range"), file.size)
@@ -201,7 +201,7 @@ async def _file(
             "Content-Range": f"bytes */{file.size}",
             "Content-Type": "text/plain; charset=utf-8",
         }
-        return DavResponse(
+        return FileResponse(
             status=416, headers=headers, body=f"Range: the file has {file.size} bytes\n".encode()
         )
     return await _content(parts, request, file, spans, headers)
@@ -213,7 +213,7 @@ async def _content(
     file: File,
     spans: tuple[Span, ...] | None,
     headers: dict[str, str],
-) -> DavResponse:
+) -> FileResponse:
     if spans is not None and len(spans) > 1:
         return await _several(parts, request, file, spans, headers)
     span = spans[0] if spans else Span(0, file.size)
@@ -222,9 +222,9 @@ async def _content(
         headers["Content-Range"] = span.header(file.size)
     status = 206 if spans else 200
     if request.method == "HEAD" or not len(span):
-        return DavResponse(status=status, headers=headers)
+        return FileResponse(status=status, headers=headers)
     # `begin`: an error of the first block becomes the status of the response.
-    return DavResponse(
+    return FileResponse(
         status=status, headers=headers, stream=await begin(_bytes(parts, request, file, span))
     )
 
@@ -235,7 +235,7 @@ async def _several(
     file: File,
     spans: tuple[Span, ...],
     headers: dict[str, str],
-) -> DavResponse:
+) -> FileResponse:
     # Unguessable, so that no file can contain it.
     boundary = os.urandom(16).hex()
     heads = [
@@ -259,14 +259,14 @@ async def _several(
         "Content-Type": f"multipart/byteranges; boundary={boundary}",
         "Content-Length": str(length),
     }
-    return DavResponse(status=206, headers=headers, stream=await begin(stream()))
+    return FileResponse(status=206, headers=headers, stream=await begin(stream()))
 
 
 async def _bytes(
     parts: DavServices, request: DavRequest, file: File, span: Span
 ) -> AsyncGenerator[bytes]:
     async with (
-        parts.reader.reading(request.token) as reading,
+        parts.files.reader.reading(request.token) as reading,
         aclosing(reading.read(file, span)) as pieces,
     ):
         async for piece in pieces:
@@ -275,24 +275,24 @@ async def _bytes(
 
 async def _directory(
     parts: DavServices, request: DavRequest, collection: CachedCollection, tree: FileTree
-) -> DavResponse:
+) -> FileResponse:
     address = request.address
     form = _form(request)
     if form in (Format.ZIP, Format.TAR):
         return await _archive(parts, request, collection, Format(form))
     if form == _JSON:
         body = msgspec.json.encode(document(collection, address, tree))
-        return DavResponse(
+        return FileResponse(
             headers={"Content-Type": "application/json", **_FRESH, **media_types.SAFE_HEADERS},
             body=body,
         )
     # Relative links of the page need the slash.
     if not address.folder:
         query = f"?{request.query}" if request.query else ""
-        return DavResponse(
+        return FileResponse(
             status=302, headers={"Location": address.url(address.path, folder=True) + query}
         )
-    return DavResponse(
+    return FileResponse(
         headers={**LISTING_HEADERS, **_FRESH},
         stream=_encoded(page(collection, address, tree)),
     )
@@ -318,7 +318,7 @@ def _form(request: DavRequest) -> str:
 
 async def _archive(
     parts: DavServices, request: DavRequest, collection: CachedCollection, form: Format
-) -> DavResponse:
+) -> FileResponse:
     path = request.address.path
     # A collection's name may contain a slash.
     name = f"{path.rpartition('/')[2] or collection.name}.{form}"
@@ -329,7 +329,7 @@ async def _archive(
         **media_types.SAFE_HEADERS,
     }
     stream = _packed(parts, request, collection, form)
-    return DavResponse(
+    return FileResponse(
         headers=headers, stream=await begin(stream) if request.method == "GET" else stream
     )
 
@@ -338,7 +338,7 @@ async def _packed(
     parts: DavServices, request: DavRequest, collection: CachedCollection, form: Format
 ) -> AsyncGenerator[bytes]:
     tree = subtree(collection.tree, request.address.path)
-    async with parts.reader.reading(request.token) as reading:
+    async with parts.files.reader.reading(request.token) as reading:
 
         def read(file: File) -> AsyncGenerator[bytes]:
             return reading.read(file, Span(0, file.size))

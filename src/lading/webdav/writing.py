@@ -11,34 +11,30 @@ properties change in the same call. Source: RFC 4918, 9.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
-from weakref import WeakValueDictionary
 
 from lading.client.blocks import BlockClient
-from lading.core.data import dead_properties, filetree, splice, tree_changes
+from lading.core.data import dead_properties, filetree, tree_changes
 from lading.core.data.dead_properties import DeadProperties
 from lading.core.data.filetree import File, FileTree
 from lading.core.errors import (
     Conflict,
     Forbidden,
     Full,
-    LadingError,
     Malformed,
     NotFound,
     TooLarge,
     from_status,
 )
-from lading.core.records.schema import Record
-from lading.webdav import conditions, davxml, file_request, locks
-from lading.webdav.collection_cache import RETRY, CachedCollection, tag_of
-from lading.webdav.conditions import ConditionResult, ResourceState
+from lading.fileserving import conditions
+from lading.fileserving.changes import ConcurrentChanges, Edit, Follow, Plan, fixed, unchanged
+from lading.fileserving.collection_cache import RETRY, CachedCollection, tag_of
+from lading.fileserving.conditions import ConditionResult, ResourceState
+from lading.fileserving.responses import FileResponse
+from lading.webdav import davxml, file_request, locks
 from lading.webdav.edits import (
     REPLACED,
     UPLOADED,
-    Edit,
     Transfer,
     edit_delete,
     edit_make_directory,
@@ -47,19 +43,7 @@ from lading.webdav.edits import (
     edit_transfer,
 )
 from lading.webdav.file_request import DavRequest, DavServices, FileAddress
-from lading.webdav.http import DavResponse
 from lading.webdav.locks import LockCondition
-
-# Times that a change is computed again; then Conflict.
-_ATTEMPTS: Final = 30
-# Precondition Failed: the collection has another etag.
-_CHANGED: Final = 412
-Plan = Callable[[CachedCollection], Edit]
-Follow = Callable[[DeadProperties], DeadProperties]
-
-
-def _unchanged(dead: DeadProperties) -> DeadProperties:
-    return dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +59,9 @@ class DavWriter:
 
     def __init__(self, parts: DavServices) -> None:
         self._parts = parts
-        # A lock per collection with writers; it disappears with the last one.
-        self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._changes = ConcurrentChanges(parts.files.collections)
 
-    async def put(self, request: DavRequest) -> DavResponse:
+    async def put(self, request: DavRequest) -> FileResponse:
         """Store the body as a file."""
         address = request.address
         if "content-range" in request.headers:
@@ -90,8 +73,8 @@ class DavWriter:
         self._check_conditions(request, collection)
         edit_put(collection.tree, address.path)
         self._check_locks(request, _Place(address.collection, address.path))
-        blocks = BlockClient(self._parts.collections.transport, request.token, retry=RETRY)
-        file = await self._parts.intake.store(
+        blocks = BlockClient(self._parts.files.collections.transport, request.token, retry=RETRY)
+        file = await self._parts.files.intake.store(
             blocks, request.body, length=request.length, holder=request.holder
         )
         uploaded = filetree.to_manifest(FileTree({UPLOADED: file}))
@@ -103,9 +86,9 @@ class DavWriter:
         # Again: a lock may have been taken while the body came.
         self._check_locks(request, _Place(address.collection, address.path))
         edit = await self._change(request, address, plan, uploaded=uploaded)
-        return DavResponse(status=edit.status, headers={"ETag": f'"{tag_of(file)}"'})
+        return FileResponse(status=edit.status, headers={"ETag": f'"{tag_of(file)}"'})
 
-    async def delete(self, request: DavRequest) -> DavResponse:
+    async def delete(self, request: DavRequest) -> FileResponse:
         """Delete a file or directory."""
         target = _Place(request.address.collection, request.address.path)
 
@@ -122,9 +105,9 @@ class DavWriter:
         )
         # The locks of deleted paths would never be released.
         self._parts.locks.forget(target.collection, target.path)
-        return DavResponse(status=edit.status)
+        return FileResponse(status=edit.status)
 
-    async def make_directory(self, request: DavRequest) -> DavResponse:
+    async def make_directory(self, request: DavRequest) -> FileResponse:
         """MKCOL."""
         if await read_small(request):
             raise from_status(415, "MKCOL: no body is taken")
@@ -135,17 +118,17 @@ class DavWriter:
             self._check_locks(request, place)
             return edit_make_directory(collection.tree, place.path)
 
-        return DavResponse(status=(await self._change(request, request.address, plan)).status)
+        return FileResponse(status=(await self._change(request, request.address, plan)).status)
 
-    async def copy(self, request: DavRequest) -> DavResponse:
+    async def copy(self, request: DavRequest) -> FileResponse:
         """COPY."""
         return await self._transfer(request, away=False)
 
-    async def move(self, request: DavRequest) -> DavResponse:
+    async def move(self, request: DavRequest) -> FileResponse:
         """MOVE; from one collection to another it is a COPY, then a DELETE."""
         return await self._transfer(request, away=True)
 
-    async def lock(self, request: DavRequest) -> DavResponse:
+    async def lock(self, request: DavRequest) -> FileResponse:
         """LOCK: a new lock, or with an If header and no body the extension of an existing one."""
         address, body = request.address, await read_small(request)
         seconds = locks.read_timeout(request.headers.get("timeout", ""))
@@ -189,7 +172,7 @@ class DavWriter:
             raise
         return _locked(201 if missing else 200, lock.token, davxml.lock_answer(lock, href))
 
-    async def unlock(self, request: DavRequest) -> DavResponse:
+    async def unlock(self, request: DavRequest) -> FileResponse:
         """UNLOCK."""
         address = request.address
         token = request.headers.get("lock-token", "").strip().removeprefix("<").removesuffix(">")
@@ -197,14 +180,14 @@ class DavWriter:
             raise Malformed("Lock-Token: send the token of the lock, in angle brackets")
         await self._open(address, request)
         self._parts.locks.release(address.collection, address.path, token, holder=request.holder)
-        return DavResponse(status=204)
+        return FileResponse(status=204)
 
-    async def patch_properties(self, request: DavRequest) -> DavResponse:
+    async def patch_properties(self, request: DavRequest) -> FileResponse:
         """PROPPATCH: all changes; no change when one is of a property of the server."""
         changes = davxml.read_update(await read_small(request))
         address = request.address
         href, names = address.url(address.path), [name for name, _ in changes]
-        collection = await self._parts.collections.open(address.collection, request.token)
+        collection = await self._parts.files.collections.open(address.collection, request.token)
         filetree.get(collection.tree, address.path)
         status = "" if collection.editable else "403 Forbidden"
         if not status and not any(map(davxml.is_protected, names)):
@@ -226,9 +209,9 @@ class DavWriter:
             except Full:
                 status = "507 Insufficient Storage"
         body = davxml.update_answer(href, names, status=status).encode()
-        return DavResponse(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, body=body)
+        return FileResponse(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, body=body)
 
-    async def _transfer(self, request: DavRequest, *, away: bool) -> DavResponse:
+    async def _transfer(self, request: DavRequest, *, away: bool) -> FileResponse:
         source = request.address
         target = file_request.parse_destination(
             request.headers.get("destination", ""), host=request.headers.get("host", "")
@@ -259,7 +242,7 @@ class DavWriter:
             edit = await self._across(request, target, move, places)
         if away:
             self._parts.locks.forget(source.collection, source.path)
-        return DavResponse(
+        return FileResponse(
             status=edit.status,
             headers={"Location": target.url(target.path)} if edit.status == 201 else {},
         )
@@ -271,9 +254,11 @@ class DavWriter:
         move: Transfer,
         places: tuple[_Place, _Place],
     ) -> Edit:
-        collection = await self._parts.collections.open(request.address.collection, request.token)
+        collection = await self._parts.files.collections.open(
+            request.address.collection, request.token
+        )
         if move.away and not collection.editable:
-            raise _fixed(request.address)
+            raise fixed(request.address.collection)
         self._check_transfer(request, collection, places, away=move.away)
         node = filetree.get(collection.tree, move.source)
         if move.away and not move.source:
@@ -308,62 +293,17 @@ class DavWriter:
         plan: Plan,
         *,
         uploaded: str = "",
-        dead: Follow = _unchanged,
+        dead: Follow = unchanged,
     ) -> Edit:
         """Apply the edit that `plan` computes from the present collection; `dead` says what becomes
         of its dead properties.
         """
-        line = self._lines.setdefault(address.collection, asyncio.Lock())
-        api = self._parts.collections.api(request.token)
-        async with line:
-            for _ in range(_ATTEMPTS):
-                collection = await self._open(address, request)
-                edit = plan(collection)
-                attributes: Record = {"manifest_text": uploaded} if uploaded else {}
-                held = dead_properties.read(collection.properties)
-                if (after := dead(held)) != held:
-                    attributes["properties"] = dead_properties.stored(collection.properties, after)
-                body: Record = {"collection": attributes, "select": ["portable_data_hash"]}
-                if edit.files:
-                    body["replace_files"] = edit.files
-                # Nothing to change, for example for a reserved name that exists.
-                elif not attributes:
-                    return edit
-                try:
-                    path, etag = (
-                        f"collections/{collection.uuid}",
-                        {"If-Match": f'"{collection.etag}"'},
-                    )
-                    changed = await api.request("PUT", path, body=body, headers=etag)
-                except LadingError as error:
-                    if error.status == _CHANGED:
-                        continue
-                    raise
-                self._note(request, collection, edit, uploaded, changed["portable_data_hash"])
-                return edit
-        raise Conflict(f"{address.collection}: too many concurrent changes; try again")
-
-    def _note(
-        self, request: DavRequest, collection: CachedCollection, edit: Edit, uploaded: str, pdh: str
-    ) -> None:
-        """Cache the tree after the change, so that the next writer need not parse it."""
-        sources = splice.read_files(dict(edit.files), supplied=bool(uploaded))
-        # Sources in other collections would have to be fetched first; then the next writer parses
-        # the tree.
-        if not splice.contents_of(sources):
-            supplied = filetree.from_manifest(uploaded)
-            tree = splice.replace_files(collection.tree, sources, supplied=supplied, contents={})
-            self._parts.collections.note(request.token, pdh, tree, like=collection)
+        return await self._changes.apply(
+            address.collection, request.token, plan, uploaded=uploaded, dead=dead
+        )
 
     async def _open(self, address: FileAddress, request: DavRequest) -> CachedCollection:
-        if not address.editable:
-            raise _fixed(address)
-        collection = await self._parts.collections.open(address.collection, request.token)
-        if not collection.editable:
-            raise Forbidden(
-                f"Forbidden: {address.collection} is a past version, which never changes"
-            )
-        return collection
+        return await self._changes.open(address.collection, request.token)
 
     def _check_conditions(self, request: DavRequest, collection: CachedCollection) -> None:
         path = request.address.path
@@ -471,16 +411,9 @@ def _lists(header: str) -> list[tuple[str, list[LockCondition]]]:
     return found
 
 
-def _fixed(address: FileAddress) -> Forbidden:
-    return Forbidden(
-        f"Forbidden: {address.collection} is a content, which never changes;"
-        " name a collection by its uuid"
-    )
-
-
-def _locked(status: int, token: str, body: str) -> DavResponse:
+def _locked(status: int, token: str, body: str) -> FileResponse:
     headers = {"Content-Type": davxml.CONTENT_TYPE, "Lock-Token": f"<{token}>"}
-    return DavResponse(status=status, headers=headers, body=body.encode())
+    return FileResponse(status=status, headers=headers, body=body.encode())
 
 
 async def read_small(request: DavRequest) -> bytes:

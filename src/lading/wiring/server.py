@@ -45,7 +45,6 @@ from lading.blobs.app import owns
 from lading.blobs.fd_passing import FdPasser
 from lading.blobs.metrics import BlockMetrics
 from lading.blobs.volume_set import VolumeSet
-from lading.client.transport import HttpTransport
 from lading.config.site import Config
 from lading.core.data import locator, placement
 from lading.core.data.placement import DesiredReplication
@@ -60,16 +59,16 @@ from lading.store.schema import prepare
 from lading.tes.app import owns as owns_task_path
 from lading.tes.wes_app import owns as owns_run_path
 from lading.webdav import file_request
-from lading.webdav.app import make_app as make_gateway
+from lading.wiring.applications.file_servers import make_file_servers
+from lading.wiring.applications.ga4gh import make_ga4gh
+from lading.wiring.applications.page import OnDemandPage, is_page_path, owns_socket
 from lading.wiring.directory import DataDirectory, Secrets
-from lading.wiring.ga4gh import make_ga4gh
 from lading.wiring.http_metrics import HttpMetrics, read_logged_calls
 from lading.wiring.http_protocol import ReceivingProtocol
 from lading.wiring.idle_shutdown import ClientActivity, end_when_idle, has_work
 from lading.wiring.limited_server import LimitedServer, make_limits
 from lading.wiring.listen_address import parse_listen
 from lading.wiring.own_transport import OwnTransport
-from lading.wiring.page import OnDemandPage, is_page_path, owns_socket
 from lading.wiring.process import (
     ChildOptions,
     StartReport,
@@ -226,7 +225,7 @@ async def serve(
             # its callers.
             most = make_limits(config).connections
             async with OwnTransport(api, unix_socket=directory.socket, most=most) as transport:
-                files = _make_gateway(transport, config, directory)
+                files = make_file_servers(transport, config, directory)
                 ga4gh = make_ga4gh(transport, config, database)
                 page = OnDemandPage(transport, directory.page)
                 logged = read_logged_calls(config.SystemLogs.LogRequests)
@@ -270,16 +269,6 @@ def _make_api(database: Database, config: Config, storage: Storage) -> Applicati
         storage=functools.partial(describe_storage, storage),
         live=directory.live,
         certificate=directory.certificate,
-    )
-
-
-def _make_gateway(transport: HttpTransport, config: Config, directory: DataDirectory) -> App:
-    return make_gateway(
-        transport,
-        cache=directory.cache / "files",
-        cache_bytes=config.Collections.WebDAVCacheSize,
-        anonymous=config.Users.AnonymousUserToken,
-        min_rate=config.API.MinTransferRate,
     )
 
 

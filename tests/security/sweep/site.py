@@ -19,12 +19,13 @@ from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.transport import Response
 from lading.core.records.access import DISPATCHER_SCOPES
 from lading.core.records.schema import JSON, Record
+from lading.fileserving.services import make_file_services
 from lading.testing.asgi import AsgiTransport
 from lading.testing.blocks import MemoryVolume
 from lading.testing.world import WITH_API, World, world
 from lading.web.app import make_app as make_page
 from lading.webdav.app import make_app as make_files
-from lading.wiring.ga4gh import make_ga4gh
+from lading.wiring.applications.ga4gh import make_ga4gh
 from lading.wiring.server import combine
 from tests.api.webhooks.fake_sender import FakeSender
 from tests.security.sweep.canaries import Canaries
@@ -137,7 +138,10 @@ async def sweep_site(root: Path) -> AsyncIterator[SweepSite]:
         )
         sites = make_sites(it.config)
         inner = AsgiTransport(combine(it.app, blocks, blocks, sites))
-        files = make_files(inner, cache=root / "cache", cache_bytes=1 << 20, anonymous=ANONYMOUS)
+        services = make_file_services(
+            inner, cache=root / "cache", cache_bytes=1 << 20, anonymous=ANONYMOUS
+        )
+        files = make_files(services, anonymous=ANONYMOUS)
         below = AsgiTransport(combine(it.app, blocks, files, sites))
         page = make_page(
             below,

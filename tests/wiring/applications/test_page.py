@@ -12,7 +12,7 @@ import pytest
 from lading.api.container_access.port_addresses import PortAddresses
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World, world
-from lading.wiring.page import OnDemandPage, is_page_path
+from lading.wiring.applications.page import OnDemandPage, is_page_path
 from lading.wiring.server import combine
 
 

@@ -19,11 +19,11 @@ from lading.process.telemetry import event
 
 # Seconds without progress.
 _STALLED = 600.0
-_logger = logging.getLogger("lading.webdav")
+_logger = logging.getLogger("lading.fileserving")
 
 
 @dataclass(slots=True, kw_only=True)
-class DavResponse:
+class FileResponse:
     """A response: status, headers, and a body, which is `stream` if set, else `body`."""
 
     status: int = 200
@@ -47,7 +47,7 @@ async def begin_stream(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
 
 
 async def send_response(
-    answer: DavResponse, method: str, receive: Receive, send: Send, *, common: Mapping[str, str]
+    answer: FileResponse, method: str, receive: Receive, send: Send, *, common: Mapping[str, str]
 ) -> None:
     """Send a response, without a body for HEAD."""
     headers = {**common, **answer.headers}

@@ -22,8 +22,8 @@ from lading.client.transport import Transport
 from lading.core.data.filetree import File, Segment, bare
 from lading.core.data.locator import EMPTY_HASH
 from lading.core.errors import Corrupt, LadingError
-from lading.webdav.byte_ranges import Span
-from lading.webdav.collection_cache import RETRY
+from lading.fileserving.byte_ranges import Span
+from lading.fileserving.collection_cache import RETRY
 
 # Bytes read and sent at a time.
 _PIECE: Final = 1 << 18

@@ -7,8 +7,8 @@ import pytest
 from lading.core.data.filetree import File, Segment
 from lading.core.data.locator import EMPTY_BLOCK
 from lading.core.errors import Corrupt, NotFound
-from lading.webdav.byte_ranges import Span
-from lading.webdav.contents import FileReader
+from lading.fileserving.byte_ranges import Span
+from lading.fileserving.contents import FileReader
 from tests.webdav.site import Site
 
 ONE, TWO = b"0123456789", b"abcdefghij"

@@ -26,7 +26,7 @@ _OF_ONE: Final = 2
 _TURN: Final = 120.0
 
 
-class DavUpload:
+class BodyIntake:
     """Stores request bodies as blocks of `block` bytes.
 
     `at_once` large bodies are taken in at a time; a further one waits `turn` seconds for its turn.

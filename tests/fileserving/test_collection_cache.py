@@ -6,7 +6,7 @@ import pytest
 
 from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.errors import NotFound, Unauthenticated
-from lading.webdav.collection_cache import CollectionCache, tag_of
+from lading.fileserving.collection_cache import CollectionCache, tag_of
 from tests.webdav.site import Site
 
 

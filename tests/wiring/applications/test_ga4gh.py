@@ -12,7 +12,7 @@ from lading.core.errors import Invalid
 from lading.core.tes.file_roots import make_roots
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import call_asgi, world
-from lading.wiring.ga4gh import make_ga4gh, transfer_site
+from lading.wiring.applications.ga4gh import make_ga4gh, transfer_site
 
 ROOTS = {"/data": {"Path": "/mnt"}}
 

@@ -7,8 +7,8 @@ import pytest
 from starlette.types import Message
 
 from lading.core.errors import Corrupt
-from lading.webdav import http
-from lading.webdav.http import DavResponse
+from lading.fileserving import responses
+from lading.fileserving.responses import FileResponse
 
 
 class Ends:
@@ -27,8 +27,8 @@ class Ends:
         self.sent.append(message)
         self.began.set()
 
-    async def answer(self, answer: DavResponse, method: str = "GET") -> None:
-        await http.send_response(answer, method, self.receive, self.send, common={"X": "y"})
+    async def answer(self, answer: FileResponse, method: str = "GET") -> None:
+        await responses.send_response(answer, method, self.receive, self.send, common={"X": "y"})
 
     @property
     def complete(self) -> bool:
@@ -48,13 +48,13 @@ async def pieces(*, fail: bool = False, closed: list[bool] | None = None) -> Asy
 
 async def test_a_whole_body() -> None:
     ends = Ends()
-    await ends.answer(DavResponse(body=b"abc", headers={"A": "b"}))
+    await ends.answer(FileResponse(body=b"abc", headers={"A": "b"}))
     assert ends.sent[0]["headers"] == [(b"x", b"y"), (b"a", b"b"), (b"content-length", b"3")]
     assert ends.sent[1]["body"] == b"abc"
 
 
-@pytest.mark.parametrize("answer", [DavResponse(body=b"abc"), DavResponse(status=204)])
-async def test_no_body(answer: DavResponse) -> None:
+@pytest.mark.parametrize("answer", [FileResponse(body=b"abc"), FileResponse(status=204)])
+async def test_no_body(answer: FileResponse) -> None:
     ends = Ends()
     await ends.answer(answer, "HEAD")
     assert [one.get("body") for one in ends.sent] == [None, b""]
@@ -62,17 +62,19 @@ async def test_no_body(answer: DavResponse) -> None:
 
 async def test_a_stream() -> None:
     ends, closed = Ends(), list[bool]()
-    await ends.answer(DavResponse(stream=await http.begin_stream(pieces(closed=closed))))
+    await ends.answer(FileResponse(stream=await responses.begin_stream(pieces(closed=closed))))
     assert b"".join(one.get("body", b"") for one in ends.sent) == b"ab"
     assert (ends.complete, closed) == (True, [True])
     ends, closed = Ends(), []
-    await ends.answer(DavResponse(stream=await http.begin_stream(pieces(closed=closed))), "HEAD")
+    await ends.answer(
+        FileResponse(stream=await responses.begin_stream(pieces(closed=closed))), "HEAD"
+    )
     assert (len(ends.sent), closed) == (2, [True])
 
 
 async def test_a_stream_that_fails_is_broken_off() -> None:
     ends = Ends()
-    await ends.answer(DavResponse(stream=pieces(fail=True)))
+    await ends.answer(FileResponse(stream=pieces(fail=True)))
     assert not ends.complete
 
 
@@ -84,7 +86,7 @@ async def test_a_fault_at_once_is_raised_before_anything_is_sent() -> None:
 
     stopped = False
     with pytest.raises(Corrupt):
-        await http.begin_stream(broken())
+        await responses.begin_stream(broken())
 
 
 async def test_it_ends_with_its_reader() -> None:
@@ -97,7 +99,7 @@ async def test_it_ends_with_its_reader() -> None:
         finally:
             closed.append(True)
 
-    going = asyncio.create_task(ends.answer(DavResponse(stream=endless())))
+    going = asyncio.create_task(ends.answer(FileResponse(stream=endless())))
     await ends.began.wait()
     ends.leave.set()
     await going
@@ -110,4 +112,4 @@ async def test_a_fault_of_ours_is_not_hidden() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await Ends().answer(DavResponse(stream=broken()))
+        await Ends().answer(FileResponse(stream=broken()))

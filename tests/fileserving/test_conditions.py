@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lading.webdav import conditions
-from lading.webdav.conditions import ConditionResult, ResourceState
+from lading.fileserving import conditions
+from lading.fileserving.conditions import ConditionResult, ResourceState
 
 HERE = ResourceState("tag", datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC))
 NOTHING = ResourceState()

@@ -9,7 +9,7 @@ from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
 from lading.core.data.filetree import File
 from lading.core.errors import LadingError, Unavailable
-from lading.webdav.uploads import DavUpload
+from lading.fileserving.uploads import BodyIntake
 from tests.webdav.site import Site
 
 
@@ -33,7 +33,7 @@ async def content(here: Site, file: File) -> bytes:
     [(), (b"",), (b"abc",), (b"abcdefgh" * 5,), (b"abc", b"defgh", b"ijk"), (b"abcd",) * 4],
 )
 async def test_blocks_are_cut(here: Site, pieces: tuple[bytes, ...]) -> None:
-    file = await DavUpload(block=8).store(blocks(here), body(*pieces), length=None, holder="me")
+    file = await BodyIntake(block=8).store(blocks(here), body(*pieces), length=None, holder="me")
     assert await content(here, file) == b"".join(pieces)
     assert all(one.length == 8 for one in file.segments[:-1])
 
@@ -41,7 +41,7 @@ async def test_blocks_are_cut(here: Site, pieces: tuple[bytes, ...]) -> None:
 async def test_a_store_that_fails(here: Site) -> None:
     here.volume.failures = 1.0
     with pytest.raises(LadingError):
-        await DavUpload(block=8).store(blocks(here), body(b"x" * 100), length=100, holder="me")
+        await BodyIntake(block=8).store(blocks(here), body(b"x" * 100), length=100, holder="me")
 
 
 async def test_a_body_that_breaks_off(here: Site) -> None:
@@ -50,11 +50,11 @@ async def test_a_body_that_breaks_off(here: Site) -> None:
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
-        await DavUpload(block=4).store(blocks(here), broken(), length=None, holder="me")
+        await BodyIntake(block=4).store(blocks(here), broken(), length=None, holder="me")
 
 
 async def test_large_bodies_wait_for_their_turn(here: Site) -> None:
-    intake, going, gate = DavUpload(at_once=1, turn=0.01), asyncio.Event(), asyncio.Event()
+    intake, going, gate = BodyIntake(at_once=1, turn=0.01), asyncio.Event(), asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
         going.set()
@@ -71,7 +71,7 @@ async def test_large_bodies_wait_for_their_turn(here: Site) -> None:
 
 
 async def test_large_bodies_of_one_token_leave_turns_to_others(here: Site) -> None:
-    intake, gate = DavUpload(), asyncio.Event()
+    intake, gate = BodyIntake(), asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
         await gate.wait()

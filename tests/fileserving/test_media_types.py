@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.webdav import media_types
+from lading.fileserving import media_types
 
 
 @pytest.mark.parametrize(

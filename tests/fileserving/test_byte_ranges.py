@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.webdav import byte_ranges
-from lading.webdav.byte_ranges import Span
+from lading.fileserving import byte_ranges
+from lading.fileserving.byte_ranges import Span
 
 
 @pytest.mark.parametrize(

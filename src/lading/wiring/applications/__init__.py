@@ -1,0 +1,1 @@
+"""Makes the applications that one server process serves beside the API and the blocks."""
