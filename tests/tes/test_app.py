@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.tes.mapping import BACKEND, TaskSite
+from lading.core.tes.backend_parameters import BACKEND
+from lading.core.tes.mapping import TaskSite
 from lading.tes.app import make_app, owns
 from lading.tes.exchange import ServiceIdentity
 from lading.tes.tasks import Tasks

@@ -26,10 +26,10 @@ from lading import __version__
 from lading.config.tasks import TES
 from lading.core.errors import LadingError, Malformed, NotFound
 from lading.core.tes import listing
+from lading.core.tes.backend_parameters import BACKEND
 from lading.core.tes.document import InvalidTask
 from lading.core.tes.file_roots import FileRoot
 from lading.core.tes.locations import LocationScheme
-from lading.core.tes.mapping import BACKEND
 from lading.core.tes.openapi import describe_tes
 from lading.core.values import MAX_DEPTH, Json, JsonObject, is_too_deep
 from lading.net.acceptor import note_known, note_token

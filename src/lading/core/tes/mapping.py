@@ -22,15 +22,22 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
-from lading.core.containers.gpu_words import gpu_constraint, parse_kinds
+from lading.core.containers.gpu_words import gpu_constraint
 from lading.core.containers.mounting.mounts import covering
 from lading.core.containers.steps import MAX_STEPS, STREAM_NAMES
-from lading.core.errors import Invalid
 from lading.core.ids import is_pdh
+from lading.core.tes.backend_parameters import (
+    GB,
+    effective_parameters,
+    read_flag,
+    read_seconds,
+    read_whole,
+    tag_warnings,
+    unsupported,
+)
 from lading.core.tes.document import is_pattern, parse_keep
 from lading.core.tes.document_shapes import DocumentFault, array, mapping, objects, pointer, string
 from lading.core.tes.file_roots import FileRoot, is_below_root
@@ -51,13 +58,9 @@ LIVE = "live"
 """Key of that property with the paths of live mounts."""
 NO_OUTPUT = "/.lading-output"
 """Output path of a task without outputs."""
-# TES counts in powers of ten.
-GB = 10**9
 _CORES, _RAM_GB, _DISK_GB = 1, 2.0, 10.0
 # A task that fails each time must end one day.
 _MOST_RETRIES = 100
-_KNOWN_WITHOUT_EFFECT = ("internal_path_prefix",)
-"""Parameters that Cromwell sends with every task."""
 RECIPE = (
     "use_existing", "command", "container_image", "cwd", "environment", "steps", "mounts",
     "output_path", "output_glob", "runtime_constraints", "scheduling_parameters",
@@ -77,68 +80,6 @@ class TaskSite:
     reuse: bool = False
     roots: tuple[FileRoot, ...] = ()
     zones: Mapping[str, str] = field(default_factory=dict)
-
-
-def _whole(value: str) -> int | None:
-    return int(value) if value.isascii() and value.isdigit() and 0 < len(value) < 10 else None
-
-
-def _flag(value: str) -> bool | None:
-    return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
-        value.strip().lower()
-    )
-
-
-def _seconds(value: str) -> int | None:
-    """Seconds, or a flag, which stands for none."""
-    found = _whole(value)
-    return 0 if found is None and _flag(value) is not None else found
-
-
-def _size(value: str) -> int | None:
-    try:
-        found = float(value)
-    except ValueError:
-        return None
-    return math.ceil(found * GB) if 0 <= found < 1 << 31 else None
-
-
-def _gpu_kinds(value: str) -> Json:
-    """Kinds of GPUs of one maker, or None."""
-    try:
-        kinds = parse_kinds(value)
-        gpu_constraint(1, kinds=kinds)
-    except Invalid:
-        return None
-    return [*kinds]
-
-
-BACKEND: Mapping[str, Callable[[str], Json]] = MappingProxyType(
-    {
-        "gpu_count": _whole,
-        "gpu_ram_gb": _size,
-        "gpu_type": _gpu_kinds,
-        "keep_on_failure": _seconds,
-        "max_run_time": _whole,
-        "missing_outputs": lambda value: value if value in ("ignore", "fail") else None,
-        "network": _flag,
-        "partition": lambda value: value or None,
-        "reuse": _flag,
-    }
-)
-"""The backend parameters that have an effect, each with its reader; None is an unsupported
-value.
-"""
-_TAGS: Mapping[str, tuple[Callable[[str], Json], str]] = MappingProxyType(
-    {
-        "lading.missing_outputs": (BACKEND["missing_outputs"], "ignore or fail"),
-        "lading.project": (lambda value: value, "the uuid of a project"),
-        "lading.retries": (_whole, "a whole number"),
-        "lading.reuse": (_flag, "yes or no"),
-        "lading.run": (lambda name: name, "the name of a run"),
-    }
-)
-"""The tags that have an effect, each with its reader and its values."""
 
 
 ANY_SITE = TaskSite()
@@ -171,7 +112,7 @@ def _faults_of_streams(task: JsonObject) -> Iterator[DocumentFault]:
 
 def _faults_of_parameters(parameters: JsonObject) -> Iterator[DocumentFault]:
     for name, value in parameters.items():
-        if (text := _unsupported(name, str(value))) is not None:
+        if (text := unsupported(name, str(value))) is not None:
             yield DocumentFault("/resources/backend_parameters" + pointer(name), text)
 
 
@@ -228,7 +169,7 @@ def keeps_on_failure(task: JsonObject) -> bool:
     """
     backend = mapping(mapping(task, "resources"), "backend_parameters")
     asked = {name.lower(): str(value) for name, value in backend.items()}.get("keep_on_failure")
-    return asked is not None and _flag(asked) is not False and _seconds(asked) is not None
+    return asked is not None and read_flag(asked) is not False and read_seconds(asked) is not None
 
 
 def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObject:
@@ -240,7 +181,7 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
     backend, warnings = _backend(task, site)
     tags = mapping(task, "tags")
     phase = first_phase(task, site.roots)
-    asked = backend.get("reuse", _flag(string(tags, "lading.reuse")))
+    asked = backend.get("reuse", read_flag(string(tags, "lading.reuse")))
     request: JsonObject = {
         "name": string(task, "name") or None,
         "description": string(task, "description") or None,
@@ -261,7 +202,7 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
         "runtime_constraints": _constraints(task, backend),
         "scheduling_parameters": _scheduling(task, backend, site),
     }
-    if (retries := _whole(string(tags, "lading.retries") or "-")) is not None:
+    if (retries := read_whole(string(tags, "lading.retries") or "-")) is not None:
         request["container_count_max"] = 1 + min(retries, _MOST_RETRIES)
     if string(tags, "lading.project"):
         request["owner_uuid"] = tags["lading.project"]
@@ -420,7 +361,7 @@ def _stored(task: JsonObject) -> JsonObject:
     resources = mapping(task, "resources")
     if "backend_parameters" in resources:
         kept = mapping(resources, "backend_parameters").items()
-        used = {name: value for name, value in kept if _unsupported(name, str(value)) is None}
+        used = {name: value for name, value in kept if unsupported(name, str(value)) is None}
         stored["resources"] = {**resources, "backend_parameters": used}
     return stored
 
@@ -441,8 +382,8 @@ def with_contents(task: JsonObject, mounts: Mapping[str, Json]) -> JsonObject:
 def _backend(task: JsonObject, site: TaskSite) -> tuple[JsonObject, list[str]]:
     """The effective backend parameters, and warnings about all that has no effect."""
     resources = mapping(task, "resources")
-    effective, warnings = _parameters(mapping(resources, "backend_parameters"))
-    warnings += _warnings_of_tags(mapping(task, "tags"))
+    effective, warnings = effective_parameters(mapping(resources, "backend_parameters"))
+    warnings += tag_warnings(mapping(task, "tags"))
     if resources.get("preemptible") and not site.preemptible:
         warnings.append(
             "warning: no preemptible machines are configured here; the task runs on others"
@@ -455,41 +396,6 @@ def _backend(task: JsonObject, site: TaskSite) -> tuple[JsonObject, list[str]]:
             f" ({', '.join(site.zones) or 'none is'}); the task runs anywhere else"
         )
     return effective, warnings
-
-
-def _warnings_of_tags(tags: JsonObject) -> Iterator[str]:
-    for name, value in tags.items():
-        if not name.startswith("lading."):
-            continue
-        read, values = _TAGS.get(name, (None, ""))
-        if read is None:
-            known = ", ".join(_TAGS)
-            yield f"warning: tag {printable(name)} is not known; these are: {known}"
-        elif read(str(value)) is None:
-            yield f"warning: tag {name} is {printable(str(value))!r}, not {values}; it is ignored"
-
-
-def _parameters(parameters: JsonObject) -> tuple[JsonObject, list[str]]:
-    """Backend parameters that have an effect, and warnings about the others."""
-    effective: JsonObject = {}
-    warnings: list[str] = []
-    for name, value in parameters.items():
-        fault = _unsupported(name, str(value))
-        if fault is not None:
-            warnings.append(f"warning: backend parameter {printable(name)} {fault}; it is ignored")
-        elif (plain := name.lower()) in BACKEND:
-            effective[plain] = BACKEND[plain](str(value))
-    return effective, warnings
-
-
-def _unsupported(name: str, value: str) -> str | None:
-    """The reason why a backend parameter has no effect, or None."""
-    plain = name.lower()
-    if plain in _KNOWN_WITHOUT_EFFECT:
-        return None
-    if plain not in BACKEND:
-        return f"is not supported; these are: {', '.join(BACKEND)}"
-    return None if BACKEND[plain](value) is not None else f"has no value {printable(value)!r}"
 
 
 def _plain(path: str) -> str:

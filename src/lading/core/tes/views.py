@@ -16,10 +16,11 @@ from typing import Any
 from lading.core.containers.container import ContainerState, start_refusal
 from lading.core.containers.steps import STATUS
 from lading.core.errors import Failure
+from lading.core.tes.backend_parameters import GB
 from lading.core.tes.document import InvalidTask, read_task
 from lading.core.tes.document_shapes import array
 from lading.core.tes.listing import TaskView
-from lading.core.tes.mapping import GB, LIVE, PROPERTY, TRANSFERS, with_contents
+from lading.core.tes.mapping import LIVE, PROPERTY, TRANSFERS, with_contents
 from lading.core.tes.outputs import TaskOutputs
 from lading.core.tes.states import TaskState, failure
 from lading.core.values import Json, JsonObject, canonical
