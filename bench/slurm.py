@@ -26,8 +26,10 @@ from lading.core.containers.container import ContainerState
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleet import StartRequest
-from lading.dispatch.fleets.slurm.job_script import JobSite, Templates
-from lading.dispatch.fleets.slurm.slurm_commands import Slurm, run_program
+from lading.dispatch.fleets.batch.job_script import JobSite
+from lading.dispatch.fleets.batch.programs import run_program
+from lading.dispatch.fleets.slurm.sbatch_arguments import Templates
+from lading.dispatch.fleets.slurm.slurm_commands import Slurm
 from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet
 from lading.dispatch.fleets.slurm.slurm_settings import SlurmSettings
 from tests.system.slurm_cluster import SlurmCluster, running_slurm

@@ -107,7 +107,7 @@ MUTATIONS: Final = (
         "tests/dispatch/fleets/cloud", ("system/test_cloud.py", "system/test_page_machines.py"),
     ),
     Mutation(
-        "dispatch/fleets/slurm/slurm_fleet.py", "await self._slurm.scancel(jobs)", "pass",
+        "dispatch/fleets/slurm/slurm_system.py", "await self._slurm.scancel(jobs)", "pass",
         "tests/dispatch/fleets/slurm", ("system/test_slurm.py",),
     ),
     Mutation(

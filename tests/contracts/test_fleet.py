@@ -13,11 +13,11 @@ import pytest
 
 from lading.core.resources import GIB, Resources
 from lading.dispatch.fleet import Fleet
+from lading.dispatch.fleets.batch.job_script import JobSite
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.kubernetes.kubernetes_fleet import KubernetesFleet
 from lading.dispatch.fleets.local import LocalFleet
 from lading.dispatch.fleets.local_settings import LocalSettings
-from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import Slurm
 from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet
 from lading.dispatch.fleets.slurm.slurm_settings import SlurmSettings
@@ -57,7 +57,7 @@ async def slurm(_: Path) -> AsyncIterator[Fleet]:
     programs = FakeSlurm()
     site = JobSite(directory="/node", command=("supervisor",), template={})
     quick = SlurmSettings(
-        token="zzzzz-gj3su-000000000000000", site=site, poll_period=0.001, sinfo_period=0.001
+        token="zzzzz-gj3su-000000000000000", site=site, poll_period=0.001, shapes_period=0.001
     )
     async with SlurmFleet(quick, Slurm(programs, timeout=1.0)) as fleet:
         yield fleet

@@ -15,8 +15,11 @@ from lading.core.errors import Invalid, Unavailable
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
 from lading.core.values import Json
-from lading.dispatch.fleets.slurm.job_script import JobSite, Task, Templates, write
-from lading.dispatch.fleets.slurm.slurm_commands import JobRefused, comment, run_program
+from lading.dispatch.fleets.batch.batch_system import job_mark
+from lading.dispatch.fleets.batch.job_script import JobSite, Task, write
+from lading.dispatch.fleets.batch.programs import JobRefused, run_program
+from lading.dispatch.fleets.slurm.sbatch_arguments import Templates
+from lading.dispatch.fleets.slurm.slurm_system import SLURM_DIALECT
 from lading.testing.containers import TOKEN
 from tests.dispatch.fleets.slurm.test_slurm_fleet import ONE, TWO, UUIDS, fleet_of, order
 from tests.simulation.slurm_programs import FakeJob, FakeSlurm
@@ -28,7 +31,7 @@ PARTITIONS = (
 
 
 def _forged(number: int, uuids: list[str], state: str) -> FakeJob:
-    text = comment(TOKEN, uuids)
+    text = job_mark(TOKEN, uuids)
     made = FakeJob(str(number), uuids[0], "", "x", text, 0, 1, (), state=state, user=STRANGER)
     made.node = "n1"
     return made
@@ -91,7 +94,7 @@ def test_words_of_a_container_stay_one_argument(words: list[str]) -> None:
 def test_a_script_has_no_directives_and_gives_back_what_was_put_in(text: str) -> None:
     lines = "\n#SBATCH --uid=0\n#SBATCH --partition=root\n#BB create\n" + text
     site = JobSite(directory="/node", command=("supervisor",), template={"name": lines})
-    script = write(site, [Task(ONE, "'; touch /planted; '")]).decode()
+    script = write(site, [Task(ONE, "'; touch /planted; '")], SLURM_DIALECT).decode()
     head = script.split("\n")
     # sbatch looks for directives until the first line that is no comment (sbatch(1)).
     first = next(number for number, line in enumerate(head) if not line.startswith("#"))

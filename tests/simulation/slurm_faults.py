@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from lading.dispatch.fleets.slurm.slurm_commands import OutcomeUnknown, ProgramResult, ProgramRunner
+from lading.dispatch.fleets.batch.programs import OutcomeUnknown, ProgramResult, ProgramRunner
 
 _UUIDS = re.compile(r"    uuid=(\S+)\n")
 _EITHER = (
@@ -148,7 +148,7 @@ class Unreliable:
 
 
 def _containers(lines: Iterable[str]) -> Iterable[str]:
-    """The containers of rows, by the comments of their jobs (`slurm_commands.comment`)."""
+    """The containers of rows, by the comments of their jobs (`batch_system.job_mark`)."""
     for line in lines:
         mark, token, *names = line.removesuffix("|").rpartition("|")[2].split()
         del mark

@@ -1,7 +1,7 @@
 """Slurm without Slurm: answers `sbatch`, `squeue`, `sinfo`, `scancel` and `scontrol` from tables in
 memory.
 
-Knows what `dispatch.fleets.slurm.slurm_fleet` uses, prints what the real programs print, and can be
+Knows what `dispatch.fleets.slurm` uses, prints what the real programs print, and can be
 mean: away, deaf, slow to show a job, or taking a job and never saying so. A job runs `work` with
 the container and token of its script once it is started; without `work` it runs until it is
 cancelled.
@@ -20,7 +20,7 @@ from random import Random
 import msgspec
 
 from lading.core.errors import LadingError
-from lading.dispatch.fleets.slurm.slurm_commands import OutcomeUnknown, ProgramResult
+from lading.dispatch.fleets.batch.programs import OutcomeUnknown, ProgramResult
 from lading.testing.pulse import Pulse
 
 NODES = "main*|16|20000|100000|idle|(null)|2\n"
@@ -67,7 +67,7 @@ Work = Callable[[str, str], Awaitable[None]]
 
 @dataclass(slots=True)
 class FakeSlurm:
-    """A `slurm_commands.Runner`. `slots`: how many jobs run at a time. `nodes` is what `sinfo`
+    """A `ProgramRunner`. `slots`: how many jobs run at a time. `nodes` is what `sinfo`
     prints.
 
     It takes as long for 10,000 jobs that have ended as for none.

@@ -31,7 +31,7 @@ from lading.client.retry import NO_RETRY
 from lading.core.containers.container import ContainerState
 from lading.core.errors import LadingError
 from lading.dispatch.fleet import StartRequest
-from lading.dispatch.fleets.slurm.job_script import JobSite
+from lading.dispatch.fleets.batch.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import Slurm
 from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet
 from lading.dispatch.fleets.slurm.slurm_settings import SlurmSettings

@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from lading.dispatch.fleets.slurm.slurm_commands import OutcomeUnknown, comment
+from lading.dispatch.fleets.batch.batch_system import job_mark
+from lading.dispatch.fleets.batch.programs import OutcomeUnknown
 from lading.testing.simulated_loop import play
 from tests.simulation.slurm_faults import Malady, Unreliable
 from tests.simulation.slurm_programs import FakeSlurm
@@ -50,7 +51,7 @@ def test_squeue_cuts_its_answers_and_gives_old_ones_and_never_twice_in_a_row() -
                 f"{number}\n0)\n    uuid=zzzzz-dz642-{number:015d}\n"
                 f'    given=\'{{"supervisor_token":"t"}}\'\n    ;;\n'
             )
-            mark = comment("zzzzz-gj3su-000000000000000", [f"zzzzz-dz642-{number:015d}"])
+            mark = job_mark("zzzzz-gj3su-000000000000000", [f"zzzzz-dz642-{number:015d}"])
             options = ["sbatch", "--job-name=x", f"--comment={mark}", "--nice=0"]
             await slurm(options, text=script.encode(), timeout=1.0)
             done = await programs(["squeue"], text=b"", timeout=1.0)

@@ -13,7 +13,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from lading.core.scheduling.machines import MachineAction
-from lading.dispatch.fleets.slurm.slurm_commands import Slurm, run_program
+from lading.dispatch.fleets.batch.programs import run_program
+from lading.dispatch.fleets.slurm.slurm_commands import Slurm
 from lading.dispatch.fleets.slurm.slurm_nodes import SlurmNodes
 from tests.reality import need_program, need_root
 from tests.system.cloud import TYPES, Cloud, running_cloud

@@ -1,4 +1,4 @@
-"""The fleets: supervisors as processes of this machine, as Slurm jobs, and on cloud VMs.
+"""The fleets: supervisors as processes of this machine, as jobs of batch systems, and on cloud VMs.
 
 `dispatch.fleet` defines the seam.
 """

@@ -7,7 +7,7 @@ import pytest
 from lading.core.errors import Invalid
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
-from lading.dispatch.fleets.slurm.job_script import Templates
+from lading.dispatch.fleets.slurm.sbatch_arguments import Templates
 from lading.dispatch.fleets.slurm.slurm_gpus import JobGpus
 
 UUID = "zzzzz-dz642-000000000000001"

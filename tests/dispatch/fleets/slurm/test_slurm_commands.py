@@ -1,20 +1,14 @@
-"""Slurm's programs: what their failures mean, and how they are run."""
+"""Slurm's programs: what their failures mean."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import pytest
 
 from lading.core.errors import Unavailable
-from lading.dispatch.fleets.slurm.slurm_commands import (
-    JobRefused,
-    OutcomeUnknown,
-    ProgramResult,
-    Slurm,
-    run_program,
-)
+from lading.dispatch.fleets.batch.programs import JobRefused, OutcomeUnknown, ProgramResult
+from lading.dispatch.fleets.slurm.slurm_commands import Slurm
 
 
 class Answering:
@@ -102,33 +96,6 @@ async def test_jobs_that_slurm_has_forgotten_are_none() -> None:
     assert await slurm(1, err=forgotten)[0].ended(["3"]) == ""
     with pytest.raises(Unavailable, match="connect failure"):
         await slurm(1, err="slurm_load_jobs error: connect failure")[0].ended(["3"])
-
-
-async def test_a_program_gets_only_a_small_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARVADOS_API_TOKEN", "secret")
-    monkeypatch.setenv("SLURM_CONF", "/conf")
-    done = await run_program(
-        ["sh", "-c", "env; cat; echo oops >&2; exit 3"], text=b"input\n", timeout=20
-    )
-    assert (done.code, done.err) == (3, "oops\n")
-    assert "SLURM_CONF=/conf" in done.out
-    assert "input" in done.out
-    assert "secret" not in done.out
-
-
-async def test_a_program_that_hangs_or_is_not_there() -> None:
-    with pytest.raises(OutcomeUnknown, match="no answer from Slurm"):
-        await run_program(["sleep", "60"], text=b"", timeout=0.05)
-    with pytest.raises(Unavailable, match="install Slurm's programs"):
-        await run_program(["/no/such/program"], text=b"", timeout=1)
-
-
-async def test_a_program_ends_with_whoever_waits_for_it() -> None:
-    task = asyncio.create_task(run_program(["sleep", "60"], text=b"", timeout=60))
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
 
 
 async def test_jobs_of_others_are_not_asked_for() -> None:

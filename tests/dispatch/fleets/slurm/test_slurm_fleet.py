@@ -20,8 +20,9 @@ from lading.core.resources import MIB, Resources
 from lading.core.scheduling.instance_types import Gpu
 from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleet import StartRequest
-from lading.dispatch.fleets.slurm.job_script import JobSite
-from lading.dispatch.fleets.slurm.slurm_commands import JobRefused, Slurm
+from lading.dispatch.fleets.batch.job_script import JobSite
+from lading.dispatch.fleets.batch.programs import JobRefused
+from lading.dispatch.fleets.slurm.slurm_commands import Slurm
 from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet
 from lading.dispatch.fleets.slurm.slurm_settings import SlurmSettings
 from lading.testing.containers import QUICK, TOKEN, FakeContainers, dispatching
@@ -38,7 +39,7 @@ def settings(**more: object) -> SlurmSettings:
     )
     usual = {
         "poll_period": 0.001,
-        "sinfo_period": 0.001,
+        "shapes_period": 0.001,
         "hook_period": 0.001,
         "longest_pause": 0.02,
     }
@@ -167,28 +168,6 @@ async def test_looks_get_rarer_while_slurm_is_away() -> None:
         await slurm.pulse.wait_for(lambda: len(slurm.calls) >= 6)
         assert asyncio.get_running_loop().time() - began >= 0.05
         assert not fleet.view().known
-
-
-@pytest.mark.parametrize(
-    ("took", "failures", "pause"),
-    [
-        (0.1, 0, 2.0),
-        (7.0, 0, 7.0),
-        (0.1, 1, 4.0),
-        (7.0, 2, 28.0),
-        (45.0, 0, 30.0),
-        (0.1, 1000, 30.0),
-    ],
-)
-def test_a_slow_slurm_is_asked_as_seldom_as_it_answers(
-    took: float, failures: int, pause: float
-) -> None:
-    site = JobSite(directory="/n", command=("x",), template={})
-    assert SlurmSettings(token="", site=site).pause_after(took, failures=failures) == pause
-    assert (
-        SlurmSettings(token="", site=site, poll_period=60.0).pause_after(took, failures=failures)
-        == 60.0
-    )
 
 
 async def test_a_submission_without_answer_is_found_by_the_next_look() -> None:

@@ -9,7 +9,8 @@ import pytest
 from lading.core.errors import Conflict, LadingError, NotFound
 from lading.core.resources import GIB, MIB
 from lading.core.scheduling.machines import MachineAction
-from lading.dispatch.fleets.slurm.slurm_commands import ProgramResult, Slurm
+from lading.dispatch.fleets.batch.programs import ProgramResult
+from lading.dispatch.fleets.slurm.slurm_commands import Slurm
 from lading.dispatch.fleets.slurm.slurm_nodes import FIELDS, SlurmNodes, read_nodes
 from lading.testing.world import START
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from lading.core.resources import MIB, Resources
-from lading.dispatch.fleets.slurm.slurm_commands import (
-    JobPhase,
-    comment,
-    owner,
-    read_sinfo,
-    read_squeue,
-)
+from lading.dispatch.fleets.batch.batch_system import JobPhase, job_mark, owner
+from lading.dispatch.fleets.slurm.slurm_commands import read_sinfo, read_squeue
 
 TOKEN = "zzzzz-gj3su-000000000000000"
 UUIDS = [f"zzzzz-dz642-{n:015d}" for n in range(3)]
-MARK = comment(TOKEN, UUIDS)
+MARK = job_mark(TOKEN, UUIDS)
 
 
 def line(job: str = "12", state: str = "RUNNING", text: str = MARK, restarts: str = "0") -> str:

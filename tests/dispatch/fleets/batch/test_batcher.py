@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from lading.core.errors import Conflict, Unavailable
-from lading.dispatch.fleets.slurm.batches import Batcher
+from lading.dispatch.fleets.batch.batcher import Batcher
 
 
 class Desk:

@@ -10,7 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lading.dispatch.fleets.slurm.job_script import JobSite, Task, certificate_path, write
+from lading.dispatch.fleets.batch.job_script import (
+    JobSite,
+    Task,
+    certificate_path,
+    write,
+)
+from lading.dispatch.fleets.slurm.slurm_system import SLURM_DIALECT
 
 ONE, TWO = "zzzzz-dz642-000000000000001", "zzzzz-dz642-000000000000002"
 SUPERVISOR = """import json, os, signal, sys
@@ -65,7 +71,7 @@ def finish(process: subprocess.Popen[bytes]) -> tuple[int, str]:
 
 def test_the_supervisor_gets_its_assignment_and_its_exit_code_is_the_jobs(tmp_path: Path) -> None:
     made = site(tmp_path)
-    assert finish(start(write(made, [Task(ONE, "v2/secret")]))) == (3, "")
+    assert finish(start(write(made, [Task(ONE, "v2/secret")], SLURM_DIALECT))) == (3, "")
     told = json.loads((tmp_path / "node/told").read_text())
     assert (told["container_uuid"], told["supervisor_token"]) == (ONE, "v2/secret")
     assert (told["device_directory"], told["instance_share"]) == (f"{tmp_path}/node/gpus", 1.0)
@@ -75,21 +81,23 @@ def test_the_supervisor_gets_its_assignment_and_its_exit_code_is_the_jobs(tmp_pa
 
 
 def test_no_token_is_in_the_environment_or_a_command_line(tmp_path: Path) -> None:
-    finish(start(write(site(tmp_path), [Task(ONE, "v2/secret")])))
+    finish(start(write(site(tmp_path), [Task(ONE, "v2/secret")], SLURM_DIALECT)))
     assert "v2/secret" not in (tmp_path / "node/environment").read_text()
     assert "secret" not in repr(Task(ONE, "v2/secret"))
     assert (tmp_path / "node").stat().st_mode & 0o777 == 0o700
 
 
 def test_an_array_gives_each_task_its_own(tmp_path: Path) -> None:
-    script = write(site(tmp_path), [Task(ONE, "one"), Task(TWO, "two")])
+    script = write(site(tmp_path), [Task(ONE, "one"), Task(TWO, "two")], SLURM_DIALECT)
     finish(start(script, SLURM_ARRAY_TASK_ID="1", SLURM_ARRAY_JOB_ID="5"))
     assert json.loads((tmp_path / "node/told").read_text())["supervisor_token"] == "two"
     assert finish(start(script, SLURM_ARRAY_TASK_ID="2"))[0] == 2
 
 
 def test_a_job_that_slurm_has_started_again_runs_nothing(tmp_path: Path) -> None:
-    code, said = finish(start(write(site(tmp_path), [Task(ONE, "one")]), SLURM_RESTART_COUNT="1"))
+    code, said = finish(
+        start(write(site(tmp_path), [Task(ONE, "one")], SLURM_DIALECT), SLURM_RESTART_COUNT="1")
+    )
     assert (code, "not run twice" in said) == (0, True)
     assert not (tmp_path / "node").exists()
 
@@ -97,7 +105,9 @@ def test_a_job_that_slurm_has_started_again_runs_nothing(tmp_path: Path) -> None
 def test_what_a_dead_supervisor_left_is_cleaned_and_the_end_is_told(tmp_path: Path) -> None:
     hooks = tmp_path / "hooks"
     hooks.mkdir()
-    script = write(site(tmp_path, mode="leave", hooks=str(hooks)), [Task(ONE, "one")])
+    script = write(
+        site(tmp_path, mode="leave", hooks=str(hooks)), [Task(ONE, "one")], SLURM_DIALECT
+    )
     assert finish(start(script))[0] == 3
     assert (tmp_path / "node/cleaned").read_text() == ONE
     finish(start(script, SLURM_ARRAY_TASK_ID="0", SLURM_ARRAY_JOB_ID="5"))
@@ -108,7 +118,7 @@ def test_term_reaches_the_supervisor_and_is_waited_for(tmp_path: Path) -> None:
     fifo = tmp_path / "node/ready"
     fifo.parent.mkdir(mode=0o700)
     os.mkfifo(fifo)
-    process = start(write(site(tmp_path, mode="wait"), [Task(ONE, "one")]))
+    process = start(write(site(tmp_path, mode="wait"), [Task(ONE, "one")], SLURM_DIALECT))
     assert fifo.read_text() == "x"
     process.send_signal(signal.SIGTERM)
     assert finish(process)[0] == 7
@@ -116,7 +126,7 @@ def test_term_reaches_the_supervisor_and_is_waited_for(tmp_path: Path) -> None:
 
 def test_the_exit_code_is_kept_where_the_supervisor_ends_with_the_signal(tmp_path: Path) -> None:
     script = tmp_path / "script"
-    script.write_bytes(write(site(tmp_path), [Task(ONE, "one")]))
+    script.write_bytes(write(site(tmp_path), [Task(ONE, "one")], SLURM_DIALECT))
     # Little to take down, so that it ends before the shell looks again: about every fifth time.
     (tmp_path / "supervisor.py").write_text(
         "import os, signal\n"
@@ -144,7 +154,7 @@ def test_the_gpus_that_slurm_gives_are_those_that_may_be_used(tmp_path: Path) ->
     )
     given_gpus = (*[["--gpus", "1,3"]] * 3, ["--gpus", "MIG-a,MIG-b"], [])
     for environment, given in zip(cases, given_gpus, strict=True):
-        finish(start(write(made, [Task(ONE, "v2/secret")]), **environment))
+        finish(start(write(made, [Task(ONE, "v2/secret")], SLURM_DIALECT), **environment))
         words = json.loads((tmp_path / "node/words").read_text())
         assert words[3:] == [*given, ONE]
 
@@ -152,7 +162,7 @@ def test_the_gpus_that_slurm_gives_are_those_that_may_be_used(tmp_path: Path) ->
 def test_annexes_of_a_gang_are_steps_of_the_job_on_its_other_nodes(tmp_path: Path) -> None:
     """srun is acted: it says how it is called, and runs the command."""
     made = site(tmp_path)
-    text = write(made, [Task(ONE, "secret", spread=True)]).decode()
+    text = write(made, [Task(ONE, "secret", spread=True)], SLURM_DIALECT).decode()
     told = json.loads(
         shlex.split(next(line for line in text.splitlines() if "given=" in line).strip())[0][6:]
     )

@@ -1,4 +1,4 @@
-"""Calls of Slurm's programs that are collected and made together.
+"""Calls of a batch system's programs that are collected and made together.
 
 - `Batcher` groups requests that arrive during earlier work, similar ones in one batch, so that the
   number of calls stays small. A single request is carried out at once: nothing waits for a timer.

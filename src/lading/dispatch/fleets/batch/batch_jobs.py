@@ -1,59 +1,38 @@
-"""States of a dispatcher's jobs in Slurm, from submissions, `squeue` and the completion hook.
+"""States of a dispatcher's jobs, from submissions, looks at the queue and the completion hook.
 
 Rules:
 
-- A job that was submitted is alive until a `squeue` that *began* after the submission does not show
-  it, and Slurm, asked about that job by its id, does not show it alive either. A failed `squeue`
+- A job that was submitted is alive until a look that *began* after the submission does not show it,
+  and the batch system, asked about that job by its id, does not show it alive either. A failed look
   changes nothing.
-- While it is not known whether a submission succeeded, the job counts as alive; the next `squeue`
-  that shows it decides, or the next two that do not.
-- A job that Slurm lost and queued again (same id) counts as ended: its first run may still be alive
-  on a node that Slurm cannot see, and the job's script runs nothing the second time. `clean`
-  cancels the queued job.
-- An ended job stays ended: late rows about it are ignored. But a `slurmctld` that was killed may
-  use an id again: the answer to a submission proves that the id is the new job's.
+- While it is not known whether a submission succeeded, the job counts as alive; the next look that
+  shows it decides, or the next two that do not.
+- A job that was lost and queued again (same id) counts as ended: its first run may still be alive
+  on a node that the batch system cannot see, and the job's script runs nothing the second time.
+  `clean` cancels the queued job.
+- An ended job stays ended: late rows about it are ignored. But a controller that was killed may use
+  an id again: the answer to a submission proves that the id is the new job's, and the fate of a job
+  counts for the container in its mark alone.
+- A job that will never start counts as ended, too; `clean` cancels it.
 - A further job for a container that has one is a stray, from a submission that had been abandoned,
   and is cancelled.
-- A job is cancelled as well if its hook reported its end and Slurm still shows it ten times later:
-  a killed `slurmctld` forgets the ends of its last moments, and keeps the resources of ended jobs.
+- A job is cancelled as well if its hook reported its end and the queue still shows it ten times
+  later: a killed controller forgets the ends of its last moments, and keeps the resources of ended
+  jobs.
 
-Source: docs/spec/dispatch, section Slurm fleet.
+Source: docs/spec/dispatch, section Batch fleet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from lading.core.errors import Failure
 from lading.core.scheduling import slurm_nice
 from lading.dispatch.fleet import LookUp, SupervisorProcess
-from lading.dispatch.fleets.slurm.slurm_commands import JobPhase, QueueRow, owner
+from lading.dispatch.fleets.batch.batch_system import JobPhase, QueueRow, owner
 
-_FAILURES: Mapping[str, Failure] = MappingProxyType(
-    {
-        "NODE_FAIL": Failure.NODE,
-        "BOOT_FAIL": Failure.NODE,
-        "PREEMPTED": Failure.PREEMPTED,
-        "OUT_OF_MEMORY": Failure.OOM,
-        "TIMEOUT": Failure.TIMEOUT,
-        "DEADLINE": Failure.TIMEOUT,
-    }
-)
-_MEANINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "NODE_FAIL": "its node failed",
-        "BOOT_FAIL": "its node did not boot",
-        "PREEMPTED": "it was preempted",
-        "OUT_OF_MEMORY": "Slurm ended it for using too much memory",
-        "TIMEOUT": "it ran longer than Slurm let it",
-        "DEADLINE": "its deadline passed",
-        "CANCELLED": "it was cancelled in Slurm",
-        "FAILED": "its script failed",
-        "COMPLETED": "its script came to its end",
-    }
-)
 # Looks after which a job that has ended is no longer to be shown as running.
 _UNNOTICED = 10
 
@@ -64,13 +43,16 @@ class Job:
     larger number proves that it is gone."""
 
     uuid: str
+    system: str
     id: str = ""
+    array: str = ""
     since: int = 0
     phase: JobPhase = JobPhase.WAITING
     reason: str = ""
     node: str = ""
     nice: int = slurm_nice.INITIAL
     priority: int = 0
+    is_movable: bool = False
     lost: bool = False
     fate: str = ""
     failure: Failure = Failure.INFRASTRUCTURE
@@ -86,7 +68,7 @@ class Job:
     @property
     def process(self) -> SupervisorProcess:
         """The job as a process of the fleet's view."""
-        where = f"Slurm node {self.node}" if self.node else "Slurm"
+        where = f"{self.system} node {self.node}" if self.node else self.system
         waiting = self.phase is JobPhase.WAITING
         return SupervisorProcess(
             where,
@@ -102,19 +84,20 @@ class Job:
             return ""
         if self.phase is JobPhase.RUNNING:
             return (
-                f"Started by Slurm as job {self.id} on {self.node}; being prepared."
+                f"Started by {self.system} as job {self.id} on {self.node}; being prepared."
                 if self.node
                 else ""
             )
         why = f" ({self.reason})" if self.reason not in ("", "None") else ""
-        return f"Waiting in Slurm as job {self.id}{why}."
+        return f"Waiting in {self.system} as job {self.id}{why}."
 
 
-class SlurmJobs:
-    """Table of the jobs of one dispatcher."""
+class BatchJobs:
+    """Table of the jobs of one dispatcher in the batch system of that name."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, system: str) -> None:
         self._token = token
+        self._system = system
         self._jobs: dict[str, Job] = {}
         self._over: dict[str, int] = {}
         self._strays: list[str] = []
@@ -139,7 +122,7 @@ class SlurmJobs:
 
     def submitting(self, uuid: str) -> None:
         """Note that a submission is under way."""
-        self._jobs[uuid] = Job(uuid=uuid, pending=True)
+        self._jobs[uuid] = self._new(uuid, pending=True)
 
     def submitted(self, uuid: str, id: str) -> None:
         """Note that a submission succeeded."""
@@ -157,11 +140,11 @@ class SlurmJobs:
         job = self._jobs.get(uuid)
         if job is not None:
             self._jobs[uuid] = replace(job, id=job.id or id, pending=False, since=self._look)
-            # Slurm may use a number again.
+            # The batch system may use a number again.
             self._over.pop(id, None)
 
     def missing(self, rows: Iterable[QueueRow], look: int) -> list[Job]:
-        """The jobs that have ended, if this `squeue` is right."""
+        """The jobs that have ended, if this look is right."""
         # A cut row still has its owner, in its first words.
         shown = {row.job for row in rows if owner(row, token=self._token) is not None}
         alive = (job for job in self._jobs.values() if job.alive and job.id and not job.pending)
@@ -169,10 +152,10 @@ class SlurmJobs:
         return [job for job in alive if job.since < look and job.id not in shown]
 
     def observe(self, rows: Iterable[QueueRow], look: int, *, kept: Collection[str] = ()) -> None:
-        """Update the states from a `squeue`, which does not count for the containers `kept`."""
+        """Update the states from a look, which does not count for the containers `kept`."""
         seen = self._sort(rows, look)
         for uuid in dict.fromkeys((*self._jobs, *seen)):
-            before = self._jobs.get(uuid) or Job(uuid=uuid)
+            before = self._jobs.get(uuid) or self._new(uuid)
             if uuid in seen or uuid not in kept:
                 self._jobs[uuid] = self._step(before, seen.get(uuid), look)
 
@@ -187,12 +170,12 @@ class SlurmJobs:
             named.add(row.job)
             if row.job not in self._over:
                 self._choose(seen, uuid, row)
-            # `squeue` shows a job for some seconds after its end. One that is there much longer was
-            # reported as ended by mistake: it is cancelled.
-            elif row.state != "COMPLETING" and look - self._over[row.job] >= _UNNOTICED:
+            # The queue shows a job for some seconds after its end. One that is there much longer
+            # was reported as ended by mistake: it is cancelled.
+            elif not row.is_ending and look - self._over[row.job] >= _UNNOTICED:
                 self._strays.append(row.job)
                 self._over[row.job] = look
-        # Jobs that Slurm has forgotten are dropped here too.
+        # Jobs that the batch system has forgotten are dropped here too.
         self._over = {job: since for job, since in self._over.items() if job in named}
         return seen
 
@@ -213,15 +196,27 @@ class SlurmJobs:
 
     def explain(self, rows: Iterable[QueueRow]) -> None:
         """Learn why jobs ended."""
-        by_id = {row.job: row for row in rows if row.phase is JobPhase.ENDED}
-        for uuid, job in self._jobs.items():
-            row = by_id.get(job.id)
-            if row is not None and not job.alive and not job.fate:
-                meaning = _MEANINGS.get(row.state, f"it ended as {row.state}")
+        for row in rows:
+            uuid = owner(row, token=self._token)
+            job = self._jobs.get(uuid) if uuid is not None else None
+            if job is None or job.id != row.job or row.phase is not JobPhase.ENDED:
+                continue
+            if not job.alive and not job.fate:
                 where = f" on {row.node}" if row.node else ""
-                fate = f"Slurm job {job.id}{where}: {meaning} ({row.state}, {row.reason})."
-                failure = _FAILURES.get(row.state, Failure.INFRASTRUCTURE)
-                self._jobs[uuid] = replace(job, fate=fate, failure=failure)
+                why = f"{row.state}, {row.reason}" if row.reason else row.state
+                fate = f"{self._system} job {job.id}{where}: {row.end} ({why})."
+                self._jobs[job.uuid] = replace(job, fate=fate, failure=row.failure)
+
+    def unexplained(self, most: int) -> list[str]:
+        """Ids of waiting jobs without a reason, `most` at most."""
+        waiting = (job for job in self._jobs.values() if job.phase is JobPhase.WAITING)
+        return [job.id for job in waiting if job.id and not job.reason][:most]
+
+    def note_reasons(self, reasons: Mapping[str, str]) -> None:
+        """Note why jobs wait, by their ids."""
+        for uuid, job in self._jobs.items():
+            if job.phase is JobPhase.WAITING and job.id in reasons:
+                self._jobs[uuid] = replace(job, reason=reasons[job.id])
 
     def drop(self, uuid: str) -> None:
         """Forget a job that has ended."""
@@ -234,23 +229,21 @@ class SlurmJobs:
         strays, self._strays = self._strays, []
         return strays
 
-    def changes(self, look: LookUp, *, spread: int) -> dict[str, int]:
-        """Nice values to set, by job id, so that waiting jobs run in the wanted order."""
-        return slurm_nice.renice(self._waiting(look), spread=spread)
-
-    def _waiting(self, look: LookUp) -> list[slurm_nice.PendingJob]:
-        """The waiting jobs, an array as one while its tasks are wanted about equally."""
+    def waiting(self, look: LookUp) -> list[slurm_nice.PendingJob]:
+        """The waiting jobs with the ranks of their containers, an array as one while its tasks are
+        wanted about equally.
+        """
         groups: dict[str, list[tuple[Job, int]]] = {}
         for job in self._jobs.values():
-            if job.phase is not JobPhase.WAITING or not job.id or not job.priority:
+            if job.phase is not JobPhase.WAITING or not job.id or not job.is_movable:
                 continue
             container = look(job.uuid)
             if container is not None and not container.final:
                 wanted = slurm_nice.wanted(container.priority, container.created_at)
-                groups.setdefault(job.id.partition("_")[0], []).append((job, wanted))
+                groups.setdefault(job.array or job.id, []).append((job, wanted))
         found = []
         for base, members in groups.items():
-            # One `scontrol` for the whole array, as long as one nice value suits all of its tasks.
+            # One order for the whole array, as long as one nice value suits all of its tasks.
             kinds = {(wanted >> slurm_nice.BUCKET, job.nice) for job, wanted in members}
             if len(kinds) == 1:
                 job, wanted = max(members, key=lambda one: one[1])
@@ -270,8 +263,8 @@ class SlurmJobs:
 
     def _choose(self, seen: dict[str, QueueRow], uuid: str, row: QueueRow) -> None:
         known, other = self._jobs.get(uuid), seen.get(uuid)
-        # Two jobs for a container: the answer to the first `sbatch` was lost, and it was given
-        # again. The unknown one is cancelled, so that the container runs once.
+        # Two jobs for a container: the answer to the first submission was lost, and it was
+        # made again. The unknown one is cancelled, so that the container runs once.
         replaced = known is not None and not known.pending and known.id not in ("", row.job)
         if replaced or (other is not None and other.job != row.job):
             self._strays.append(row.job)
@@ -295,18 +288,28 @@ class SlurmJobs:
         # node, and a retry gets a job of its own.
         if row.restarts or (job.phase is JobPhase.RUNNING and row.phase is JobPhase.WAITING):
             fate = (
-                f"Slurm job {row.job}: its node failed or it was sent back to Slurm's queue;"
-                " it is not run twice."
+                f"{self._system} job {row.job}: its node failed or it was sent back to"
+                f" {self._system}'s queue; it is not run twice."
             )
-            return replace(
-                job, id=row.job, phase=JobPhase.ENDED, lost=True, fate=fate, failure=Failure.NODE
-            )
+            return self._lose(job, row, fate, Failure.NODE)
+        if row.is_stuck:
+            fate = f"{self._system} job {row.job}: {row.end} ({row.state})."
+            return self._lose(job, row, fate, row.failure)
         return replace(
             job,
             id=row.job,
+            array=row.array,
             phase=row.phase,
-            reason=row.reason,
+            # A reason that was asked for holds until the job starts.
+            reason=row.reason or (job.reason if row.phase is JobPhase.WAITING else ""),
             node=row.node,
             nice=row.nice,
             priority=row.priority,
+            is_movable=row.is_movable,
         )
+
+    def _lose(self, job: Job, row: QueueRow, fate: str, failure: Failure) -> Job:
+        return replace(job, id=row.job, phase=JobPhase.ENDED, lost=True, fate=fate, failure=failure)
+
+    def _new(self, uuid: str, *, pending: bool = False) -> Job:
+        return Job(uuid=uuid, system=self._system, pending=pending)
