@@ -201,27 +201,30 @@ def upgrade(data: Path | None, check: bool) -> display.Output:
     from lading.wiring import stores
 
     directory = storage.directory(data)
-    found = run_in_loop((stores.check_upgrade if check else stores.upgrade)(directory))
+    upgrade_check = run_in_loop((stores.check_upgrade if check else stores.upgrade)(directory))
     yield {
-        "found": found.present,
-        "version": found.version,
+        "found": upgrade_check.present,
+        "version": upgrade_check.version,
         "done": not check,
-        "steps": list(found.steps),
-        "columns": list(found.columns),
+        "steps": list(upgrade_check.steps),
+        "columns": list(upgrade_check.columns),
     }
-    if found.present is None:
+    if upgrade_check.present is None:
         words = "there are no records yet; 'lading up' makes the database"
-    elif not found.steps and not found.columns:
-        words = f"the database is of version {found.version}, which lading {__version__} has: "
+    elif not upgrade_check.steps and not upgrade_check.columns:
+        words = (
+            f"the database is of version {upgrade_check.version}, which lading {__version__} has: "
+        )
         words += "nothing to do"
     else:
         would = "would " if check else ""
         words = f"lading {__version__} {would}" + ("add " if check else "added ")
         words += (
-            f"{len(found.columns)} columns to the database, which is of version {found.present}"
+            f"{len(upgrade_check.columns)} columns to the database,"
+            f" which is of version {upgrade_check.present}"
         )
-        if found.steps:
+        if upgrade_check.steps:
             words += f", and {would}" + ("bring" if check else "brought")
-            words += f" it to version {found.version}"
-            display.table(("STEP",), ((one,) for one in found.steps))
+            words += f" it to version {upgrade_check.version}"
+            display.table(("STEP",), ((step,) for step in upgrade_check.steps))
     display.note(words)

@@ -52,7 +52,7 @@ def image() -> None:
 @click.option("--name", multiple=True, metavar="REPO:TAG", help="Name for it; may be given again.")
 @click.option(
     "--platform",
-    "wanted",
+    "platform_name",
     metavar="linux/ARCH",
     help="Platform of SOURCE, for machines of another kind.  [default: this machine's]",
 )
@@ -70,7 +70,7 @@ def add(
     source: tuple[str, ...],
     from_host: bool,
     name: tuple[str, ...],
-    wanted: str | None,
+    platform_name: str | None,
     project: str | None,
     is_unchecked: bool,
 ) -> display.Output:
@@ -90,7 +90,7 @@ def add(
         raise click.UsageError(
             f"one SOURCE at a time, not {len(source)}; are these programs? then use --from-host"
         )
-    if from_host and wanted:
+    if from_host and platform_name:
         raise click.UsageError("programs of this machine have its platform: leave out --platform")
     # Checked before the work, which may take minutes.
     for new_name in name:
@@ -105,7 +105,7 @@ def add(
                 from_host,
                 name,
                 Path(folder),
-                platform_name=wanted,
+                platform_name=platform_name,
                 project=project_uuid,
             )
         if from_host and not is_unchecked:
@@ -128,7 +128,7 @@ def add(
 )
 @click.option(
     "--platform",
-    "wanted",
+    "platform_name",
     metavar="linux/ARCH",
     help="Platform to choose from several images under one name.  [default: this machine's]",
 )
@@ -153,7 +153,7 @@ def add(
 def pull(
     reference: str,
     name: tuple[str, ...],
-    wanted: str | None,
+    platform_name: str | None,
     registry: str | None,
     plain_http: bool,
     ca: Path | None,
@@ -178,7 +178,7 @@ def pull(
             session,
             reference,
             more=name,
-            platform_=wanted,
+            platform_=platform_name,
             hub=registry,
             is_plain=plain_http,
             authorities=ca,

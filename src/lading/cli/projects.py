@@ -156,13 +156,13 @@ def list_projects(parent: str | None, mine: bool, trashed: bool) -> display.Outp
 
 
 @project.command()
-@click.argument("what", metavar="PROJECT")
+@click.argument("reference", metavar="PROJECT")
 @display.with_json
-def show(what: str) -> display.Output:
+def show(reference: str) -> display.Output:
     """Show a project and how much is in it."""
 
     async def action(session: CliSession) -> tuple[Record, dict[str, int], dict[str, str]]:
-        record = await _get(session, what)
+        record = await _get(session, reference)
         inside = [["owner_uuid", "=", record["uuid"]]]
         counts = {
             "projects": await _count(session, "groups", [*inside, ["group_class", "=", "project"]]),
@@ -190,19 +190,19 @@ def show(what: str) -> display.Output:
 
 
 @project.command()
-@click.argument("what", metavar="PROJECT")
+@click.argument("reference", metavar="PROJECT")
 @click.argument("name", metavar="NAME")
 @display.with_json
-def rename(what: str, name: str) -> display.Output:
+def rename(reference: str, name: str) -> display.Output:
     """Call PROJECT by a new NAME."""
-    yield from _change(what, f"is called {name} now", lambda _: _constant({"name": name}))
+    yield from _change(reference, f"is called {name} now", lambda _: _constant({"name": name}))
 
 
 @project.command()
-@click.argument("what", metavar="PROJECT")
+@click.argument("reference", metavar="PROJECT")
 @click.argument("target", metavar="[TARGET]", required=False)
 @display.with_json
-def move(what: str, target: str | None) -> display.Output:
+def move(reference: str, target: str | None) -> display.Output:
     """Move PROJECT, with all that is in it, into the project TARGET, or to your home."""
 
     async def changes(session: CliSession) -> Record:
@@ -210,16 +210,16 @@ def move(what: str, target: str | None) -> display.Output:
             return {"owner_uuid": await find_project(session, target)}
         return {"owner_uuid": (await session.api.get("users", "current"))["uuid"]}
 
-    yield from _change(what, f"is in {target or 'your home'} now", changes)
+    yield from _change(reference, f"is in {target or 'your home'} now", changes)
 
 
 @project.command()
-@click.argument("what", metavar="PROJECT")
+@click.argument("reference", metavar="PROJECT")
 @click.argument("rules", nargs=-1, type=RETRY, metavar="[CLASS=RULE]...")
 @click.option("--remove", multiple=True, metavar="CLASS", help="Take the rule of a class away.")
 @display.with_json
 def retry(
-    what: str, rules: tuple[tuple[str, Record], ...], remove: tuple[str, ...]
+    reference: str, rules: tuple[tuple[str, Record], ...], remove: tuple[str, ...]
 ) -> display.Output:
     """Show or set the rules for retries of requests in PROJECT and in the projects below it.
 
@@ -232,7 +232,7 @@ def retry(
     """
 
     async def action(session: CliSession) -> Record:
-        record = await _get(session, what)
+        record = await _get(session, reference)
         policy = dict(record.get("container_policy") or {})
         retry_rules = {**(policy.get("retry") or {}), **dict(rules)}
         retry_rules = {name: rule for name, rule in retry_rules.items() if name not in remove}
@@ -253,11 +253,11 @@ def retry(
 
 
 @project.command(name="weight")
-@click.argument("what", metavar="PROJECT")
+@click.argument("reference", metavar="PROJECT")
 @click.argument("number", metavar="[NUMBER]", type=float, required=False)
 @click.option("--remove", is_flag=True, help="Take the weight away.")
 @display.with_json
-def weight_of(what: str, number: float | None, remove: bool) -> display.Output:
+def weight_of(reference: str, number: float | None, remove: bool) -> display.Output:
     """Show or set the weight of PROJECT for fair share, and show what it has used.
 
     NUMBER is 0.1 to 1000; only admins set it. Of requests of equal priority a project of weight 2
@@ -268,7 +268,7 @@ def weight_of(what: str, number: float | None, remove: bool) -> display.Output:
         raise click.UsageError("give NUMBER or --remove")
 
     async def action(session: CliSession) -> tuple[Record, dict[str, Record] | None]:
-        record = await _get(session, what)
+        record = await _get(session, reference)
         if remove or number is not None:
             policy = dict(record.get("container_policy") or {})
             policy.pop("share", None)
@@ -296,12 +296,12 @@ def weight_of(what: str, number: float | None, remove: bool) -> display.Output:
 
 
 @project.command()
-@click.argument("what", metavar="PROJECT")
+@click.argument("reference", metavar="PROJECT")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @display.with_json
-def trash(what: str, yes: bool) -> display.Output:
+def trash(reference: str, yes: bool) -> display.Output:
     """Put PROJECT into the trash, with all that is in it. Its requests that run are stopped."""
-    record = with_session(lambda session: _get(session, what))
+    record = with_session(lambda session: _get(session, reference))
     if not yes:
         display.confirm(f"trash {record['name']} ({record['uuid']}) with all that is in it?")
     gone = with_session(lambda session: session.api.delete("groups", record["uuid"]))
@@ -313,21 +313,21 @@ def trash(what: str, yes: bool) -> display.Output:
 
 
 @project.command()
-@click.argument("what", metavar="PROJECT")
+@click.argument("reference", metavar="PROJECT")
 @display.with_json
-def restore(what: str) -> display.Output:
+def restore(reference: str) -> display.Output:
     """Take PROJECT out of the trash, with all that is in it."""
 
     async def action(session: CliSession) -> Record:
-        uuid = what
-        if not is_uuid(what, Infix.GROUP):
-            filters = [["name", "=", what], ["is_trashed", "=", True]]
+        uuid = reference
+        if not is_uuid(reference, Infix.GROUP):
+            filters = [["name", "=", reference], ["is_trashed", "=", True]]
             matches = await session.api.list("groups", filters=filters, limit=2, include_trash=True)
             if not matches:
-                raise NotFound(f"{what}: no project in the trash is called so")
+                raise NotFound(f"{reference}: no project in the trash is called so")
             if len(matches) > 1:
                 raise Invalid(
-                    f"{what}: several projects in the trash are called so; give the uuid, "
+                    f"{reference}: several projects in the trash are called so; give the uuid, "
                     "see 'lading project list --trashed'"
                 )
             uuid = str(matches[0]["uuid"])

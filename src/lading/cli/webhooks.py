@@ -61,7 +61,7 @@ def webhook() -> None:
     help="It belongs to this project, whose managers see it; else to you.",
 )
 @click.option(
-    "--in", "place", metavar="PROJECT", help="Only events of records in this project or below it."
+    "--in", "project", metavar="PROJECT", help="Only events of records in this project or below it."
 )
 @display.with_json
 def create(
@@ -71,7 +71,7 @@ def create(
     types: tuple[str, ...],
     states: tuple[str, ...],
     owner: str | None,
-    place: str | None,
+    project: str | None,
 ) -> display.Output:
     """Send events to URL from now on; print the uuid and the secret of its signatures.
 
@@ -88,7 +88,7 @@ def create(
         attributes["event_types"] = list(types)
 
     async def action(session: CliSession) -> Record:
-        for option, attribute in ((owner, "owner_uuid"), (place, "project_uuid")):
+        for option, attribute in ((owner, "owner_uuid"), (project, "project_uuid")):
             if option is not None:
                 attributes[attribute] = await find_project(session, option)
         return await session.api.create(_WEBHOOKS, attributes)

@@ -46,14 +46,19 @@ _COLOURS = {PathChange.ADDED: "green", PathChange.REMOVED: "red", PathChange.CHA
 @click.option(
     "--files", "only_files", is_flag=True, help="Compare only the outputs of two requests."
 )
-@click.option("--tree", "whole", is_flag=True, help="Compare all steps that led to two requests.")
+@click.option(
+    "--tree", "with_tree", is_flag=True, help="Compare all steps that led to two requests."
+)
 @click.option(
     "--text",
+    "with_text",
     is_flag=True,
     help="Show differences within small texts and tables of two collections, too.",
 )
 @display.with_json
-def diff(before: str, after: str, only_files: bool, whole: bool, text: bool) -> display.Output:
+def diff(
+    before: str, after: str, only_files: bool, with_tree: bool, with_text: bool
+) -> display.Output:
     """Show the files added (+), removed (-) or changed (~) from BEFORE to AFTER, by their content.
 
     Both are collections, or directories or files in them. Of two requests the first cause of the
@@ -63,17 +68,17 @@ def diff(before: str, after: str, only_files: bool, whole: bool, text: bool) -> 
     all steps that led to both requests are compared by their names. The exit code is 1 when they
     differ.
     """
-    if only_files and whole:
+    if only_files and with_tree:
         raise click.UsageError("Give --files or --tree.")
 
     async def action(session: CliSession) -> _Compared:
         both = None if only_files else await find_both(session, (before, after))
         if both is not None:
-            return await _compare_requests(session, both, with_steps=whole)
-        if whole:
+            return await _compare_requests(session, both, with_steps=with_tree)
+        if with_tree:
             raise Invalid(f"--tree: {before} and {after} must both be requests")
         files = await _compare_files(session, (before, after))
-        return _Compared(files, contents=await find_contents(session, files) if text else {})
+        return _Compared(files, contents=await find_contents(session, files) if with_text else {})
 
     compared = with_session(action)
     yield display.Conclusion(_document(compared), compared.exit_code)

@@ -27,7 +27,7 @@ _OF_REQUEST = ("request", "container", "log", "output")
 
 
 @click.command()
-@click.argument("what")
+@click.argument("target", metavar="WHAT")
 @click.argument("who", required=False)
 @click.option(
     "--can",
@@ -57,7 +57,7 @@ _OF_REQUEST = ("request", "container", "log", "output")
 )
 @display.with_json
 def share(
-    what: str,
+    target: str,
     who: str | None,
     can: str,
     by_link: bool,
@@ -79,11 +79,11 @@ def share(
     if seconds is not None and not by_link:
         raise click.UsageError("--for is the time of a --link")
     if by_link:
-        yield from _share_by_link(what, seconds)
+        yield from _share_by_link(target, seconds)
         return
 
     async def action(session: CliSession) -> tuple[list[Record], str]:
-        uuid = await _find_shared(session, what)
+        uuid = await _find_shared(session, target)
         if who is not None:
             party = await sharing.find_party(session.api, who, uuid[:5])
             await sharing.share_with(session.api, uuid, party, f"can_{can}", may_enter=may_enter)
@@ -98,7 +98,7 @@ def share(
     links, remark = with_session(action)
     yield links
     if not links:
-        display.note(f"{what}: shared with nobody")
+        display.note(f"{target}: shared with nobody")
         return
     _show(links)
     if remark:
@@ -144,13 +144,13 @@ def _share_by_link(name: str, seconds: int | None) -> display.Output:
 
 
 @click.command()
-@click.argument("what")
+@click.argument("target", metavar="WHAT")
 @click.argument("who", required=False)
 @click.option(
     "--link", "by_link", is_flag=True, help="End the addresses that 'lading share --link' gave."
 )
 @display.with_json
-def unshare(what: str, who: str | None, by_link: bool) -> display.Output:
+def unshare(target: str, who: str | None, by_link: bool) -> display.Output:
     """Remove the access to WHAT that `lading share` gave to WHO."""
     if bool(who) == by_link:
         raise click.UsageError("name either WHO or --link")
@@ -158,26 +158,26 @@ def unshare(what: str, who: str | None, by_link: bool) -> display.Output:
     async def action(session: CliSession) -> tuple[dict[str, str], dict[str, str]]:
         left: dict[str, str] = {}
         if who is None:
-            uuid = await _find_collection(session, what)
+            uuid = await _find_collection(session, target)
             addresses = await _addresses(session, uuid)
             for address in addresses:
                 await session.api.delete(_TOKENS, address["uuid"])
             ended = {address["uuid"]: uuid for address in addresses}
         else:
-            uuid = await _find_shared(session, what)
+            uuid = await _find_shared(session, target)
             party = await sharing.find_party(session.api, who, uuid[:5])
             ended = await sharing.unshare_with(session.api, uuid, party)
             left = await sharing.shared_by_itself(session.api, uuid, party)
         if not ended:
-            raise NotFound(f"{what}: is not shared {_with(who)}; see 'lading share {what}'")
+            raise NotFound(f"{target}: is not shared {_with(who)}; see 'lading share {target}'")
         return ended, left
 
     ended, left = with_session(action)
     records = {} if who is None else ended
-    yield {"what": what, "who": who, "removed": len(ended), "records": records}
+    yield {"what": target, "who": who, "removed": len(ended), "records": records}
     names = [f"{kind} {uuid}" for kind, uuid in ended.items() if kind in _OF_REQUEST]
     listed = f": {', '.join(names)}" if names else ""
-    display.note(f"{what}: no longer shared {_with(who)}{listed}")
+    display.note(f"{target}: no longer shared {_with(who)}{listed}")
     for kind, uuid in left.items():
         display.note(f"the {kind} is shared by itself; 'lading unshare {uuid} {who}' ends that")
 

@@ -51,7 +51,9 @@ KEY: Final = "LADING_SIGNING_KEY"
     show_default=True,
     help="Format of the export; cwlprov is for the run of a CWL workflow.",
 )
-@click.option("--tree", "whole", is_flag=True, help="All requests that led to this one, too.")
+@click.option(
+    "--tree", "with_origins", is_flag=True, help="All requests that led to this one, too."
+)
 @click.option("--data", "with_data", is_flag=True, help="The files of inputs and outputs, too.")
 @click.option("--images", "with_images", is_flag=True, help="The images, too.")
 @click.option("--license", "license_text", default=_UNSTATED, help="Licence of the contents.")
@@ -68,7 +70,7 @@ def export(
     request: str,
     output: Path,
     form: str,
-    whole: bool,
+    with_origins: bool,
     with_data: bool,
     with_images: bool,
     license_text: str,
@@ -94,7 +96,7 @@ def export(
     signing = load_key(key) if key else None
     choice = _ExportOptions(
         request=request,
-        with_origins=whole,
+        with_origins=with_origins,
         with_data=with_data,
         with_images=with_images,
         license_text=license_text,

@@ -25,10 +25,13 @@ from lading.core.ids import Infix, is_pdh, is_uuid
 
 
 @click.command()
-@click.argument("what", metavar="REQUEST|COLLECTION|IMAGE")
+@click.argument("source", metavar="REQUEST|COLLECTION|IMAGE")
 @click.option("--reason", metavar="TEXT", help="Reason; others see it.")
 @click.option(
-    "--all", "whole", is_flag=True, help="Withdraw the results that were made from them, too."
+    "--all",
+    "with_derived",
+    is_flag=True,
+    help="Withdraw the results that were made from them, too.",
 )
 @click.option(
     "--for-me", "own", is_flag=True, help="For your own requests alone; others still use them."
@@ -37,9 +40,9 @@ from lading.core.ids import Infix, is_pdh, is_uuid
 @click.option("--preview", is_flag=True, help="Show the effect, and do nothing.")
 @display.with_json
 def invalidate(
-    what: str,
+    source: str,
     reason: str | None,
-    whole: bool,
+    with_derived: bool,
     own: bool,
     undo: bool,
     preview: bool,
@@ -58,9 +61,9 @@ def invalidate(
     async def action(
         session: CliSession,
     ) -> tuple[list[AffectedResult], list[AffectedResult], list[AffectedResult]]:
-        results = await _find(session, what, undo=undo and not own)
+        results = await _find(session, source, undo=undo and not own)
         further = await made_from(session.api, results)
-        if whole:
+        if with_derived:
             results, further = results + further, []
         # Results that did not end well are never reused.
         results = [result for result in results if result.container["state"] == "Complete"]

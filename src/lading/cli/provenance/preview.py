@@ -26,7 +26,7 @@ _MOST_BYTES: Final = 64 << 20
 
 
 @click.command()
-@click.argument("what", metavar="FILE|REQUEST")
+@click.argument("source", metavar="FILE|REQUEST")
 @click.option(
     "--env",
     "variables",
@@ -36,7 +36,7 @@ _MOST_BYTES: Final = 64 << 20
     help="Another value, in all steps that have the variable.",
 )
 @display.with_json
-def preview(what: str, variables: tuple[tuple[str, str], ...]) -> display.Output:
+def preview(source: str, variables: tuple[tuple[str, str], ...]) -> display.Output:
     """Show which steps of a pipeline would be reused, which would run, and why.
 
     FILE has the body of a batch of requests, as `workflow.json` of `lading export` has it; `#N`
@@ -44,11 +44,11 @@ def preview(what: str, variables: tuple[tuple[str, str], ...]) -> display.Output
     a CWL workflow name the runner. Times and costs are those of earlier runs.
     """
 
-    path = Path(what)
+    path = Path(source)
     items_in_file = _read(path) if path.is_file() else None
 
     async def action(session: CliSession) -> list[StepPreview]:
-        items = await _recorded(session, what) if items_in_file is None else items_in_file
+        items = await _recorded(session, source) if items_in_file is None else items_in_file
         return await preview_pipeline(session.api, _changed(items, dict(variables)))
 
     yield from show_pipeline(with_session(action))

@@ -69,11 +69,11 @@ class _Replay:
 @click.command()
 @click.argument("request", metavar="REQUEST|CRATE")
 @click.option(
-    "--tree", "whole", is_flag=True, help="Replay all requests that led to this one, too."
+    "--tree", "is_tree", is_flag=True, help="Replay all requests that led to this one, too."
 )
 @click.option(
     "--at",
-    "other",
+    "server_file",
     type=click.Path(exists=True, path_type=Path),
     metavar="FILE",
     help="Replay on another server; FILE is the file 'env' in its data directory.",
@@ -82,8 +82,8 @@ class _Replay:
 @display.with_json
 def replay(
     request: str,
-    whole: bool,
-    other: Path | None,
+    is_tree: bool,
+    server_file: Path | None,
     secrets: tuple[SecretOption, ...],
 ) -> display.Output:
     """Run REQUEST again as its container is recorded, and compare the outputs.
@@ -108,15 +108,17 @@ def replay(
     async def action(session: CliSession) -> list[_Replay]:
         async with AsyncExitStack() as exit_stack:
             target = session
-            if other is not None:
-                target = await exit_stack.enter_async_context(session_with(read_server(other)))
+            if server_file is not None:
+                target = await exit_stack.enter_async_context(
+                    session_with(read_server(server_file))
+                )
             if is_crate:
-                steps = await _bring(target, crate, is_here=other is None)
+                steps = await _bring(target, crate, is_here=server_file is None)
                 contents = read_needed(secrets, (step.request for step in steps))
                 return await _replay(target, steps, contents, is_foreign=True)
-            steps = await _steps(session, request, is_tree=whole)
+            steps = await _steps(session, request, is_tree=is_tree)
             contents = read_needed(secrets, (step.request for step in steps))
-            if other is None:
+            if server_file is None:
                 return await _replay(session, steps, contents, is_foreign=False)
             await _carry(session, target, steps)
             replays = await _replay(target, steps, contents, is_foreign=True)

@@ -28,7 +28,7 @@ _MOST_DRAWN: Final = 1000
 
 
 @click.command()
-@click.argument("what", metavar="REQUEST|COLLECTION[/FILE]|PATH")
+@click.argument("subject", metavar="REQUEST|COLLECTION[/FILE]|PATH")
 @click.option("--from", "upwards", is_flag=True, help="Show its origins only.")
 @click.option("--to", "downwards", is_flag=True, help="Show its uses only.")
 @click.option(
@@ -46,7 +46,7 @@ _MOST_DRAWN: Final = 1000
 )
 @display.with_json
 def trace(
-    what: str,
+    subject: str,
     upwards: bool,
     downwards: bool,
     depth: int | None,
@@ -65,7 +65,7 @@ def trace(
     """
 
     async def action(session: CliSession) -> Lineage:
-        drawn = await _find(session, what)
+        drawn = await _find(session, subject)
         await add_sources(session.api, drawn, with_users=with_users)
         mark_withdrawn(drawn)
         return drawn

@@ -131,30 +131,34 @@ def rerun(
     lading request rerun last
     lading request rerun --name 'sort.*' --failed
     """
-    found = _chosen(
+    ended_requests = _chosen(
         requests,
         RequestSelection(**selected),
-        lambda one: bool(one["state"] == "Final"),
+        lambda record: bool(record["state"] == "Final"),
         "Run again",
         "that has ended",
         is_sure=yes,
         fields=(*REPEATED, "secrets_needed"),
     )
     # Requests that others need come first, as in the batch an item may name earlier ones only.
-    found = sorted(found, key=lambda one: (one["created_at"], one["uuid"]))
-    changes = {"state": "Committed", "priority": priority, "use_existing": reuse}
-    contents = read_needed(secrets, found)
-    made = with_session(
-        lambda session: submit_again(session, found, [changes] * len(found), contents)
+    ended_requests = sorted(
+        ended_requests, key=lambda record: (record["created_at"], record["uuid"])
     )
-    yield made
-    click.echo("\n".join(str(one["uuid"]) for one in made))
-    display.note(f"{_counted(made)} submitted; 'lading wait' waits for them")
+    changes = {"state": "Committed", "priority": priority, "use_existing": reuse}
+    contents = read_needed(secrets, ended_requests)
+    submitted = with_session(
+        lambda session: submit_again(
+            session, ended_requests, [changes] * len(ended_requests), contents
+        )
+    )
+    yield submitted
+    click.echo("\n".join(str(record["uuid"]) for record in submitted))
+    display.note(f"{_counted(submitted)} submitted; 'lading wait' waits for them")
 
 
 async def submit_again(
     session: CliSession,
-    found: Sequence[Record],
+    records: Sequence[Record],
     changes: Sequence[Mapping[str, Any]],
     contents: Mapping[str, str],
 ) -> list[Record]:
@@ -163,31 +167,31 @@ async def submit_again(
     that is missing.
     """
     # All of them before the first is submitted.
-    secrets = [secrets_again(one, contents) for one in found]
+    secrets = [secrets_again(record, contents) for record in records]
     renewed: dict[str, str] = {}
-    made: list[Record] = []
-    for start in range(0, len(found), _PAGE):
-        some = found[start : start + _PAGE]
-        places = {str(one["uuid"]): f"#{number}" for number, one in enumerate(some)}
+    submitted: list[Record] = []
+    for start in range(0, len(records), _PAGE):
+        some = records[start : start + _PAGE]
+        places = {str(record["uuid"]): f"#{number}" for number, record in enumerate(some)}
         answer = await session.api.action(
             "container_requests",
             None,
             "batch",
             body={
                 "container_requests": [
-                    {**repeated(one, {**renewed, **places}), **change, **secret}
-                    for one, change, secret in zip(
+                    {**repeated(record, {**renewed, **places}), **change, **secret}
+                    for record, change, secret in zip(
                         some, changes[start:], secrets[start:], strict=False
                     )
                 ]
             },
         )
-        made += answer["items"]
+        submitted += answer["items"]
         renewed |= {
-            str(one["uuid"]): str(new["uuid"])
-            for one, new in zip(some, answer["items"], strict=True)
+            str(record["uuid"]): str(new["uuid"])
+            for record, new in zip(some, answer["items"], strict=True)
         }
-    return made
+    return submitted
 
 
 def _chosen(
