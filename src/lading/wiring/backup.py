@@ -200,13 +200,13 @@ def _fill(
     if with_blocks:
         packs.refresh()
     packed = list(packs.list_all())
-    found = sorted(_blocks(directory.blocks)) if with_blocks else []
-    total = sum(block.size for block in packed) + sum(size for _, size in found)
+    block_files = sorted(_blocks(directory.blocks)) if with_blocks else []
+    total = sum(block.size for block in packed) + sum(size for _, size in block_files)
     names, done = set[str](), 0
     for block in packed:
         done += _add_packed(tar, packs, block.hash.hex(), names)
         progress(min(done, total), total)
-    for path, size in found:
+    for path, size in block_files:
         # A block may lie in a file and in a pack.
         if path.name in names:
             total -= size
@@ -263,7 +263,9 @@ def _blocks(root: Path) -> Iterator[tuple[Path, int]]:
                     yield path, path.stat().st_size
 
 
-def _unpack(tar: tarfile.TarFile, file: Path, made: DataDirectory, progress: Progress) -> Restored:
+def _unpack(
+    tar: tarfile.TarFile, file: Path, directory: DataDirectory, progress: Progress
+) -> Restored:
     contents: Contents | None = None
     damaged, blocks, size, total = [], 0, 0, file.stat().st_size
     for member in tar:
@@ -272,34 +274,36 @@ def _unpack(tar: tarfile.TarFile, file: Path, made: DataDirectory, progress: Pro
             raise Corrupt(f"{file}: not a backup: {member.name}")
         match = _BLOCK.fullmatch(member.name)
         if match is None:
-            contents = _unpack_file(source, member.name, made, file)
-        elif _write_block(source, made.blocks / match[1] / match[2], member.mtime):
+            contents = _unpack_file(source, member.name, directory, file)
+        elif _write_block(source, directory.blocks / match[1] / match[2], member.mtime):
             blocks, size = blocks + 1, size + member.size
         else:
             damaged.append(match[2])
         progress(tar.offset, total)
     if contents is None:
         raise Corrupt(f"{file}: was cut off; take another backup")
-    if blocks + len(damaged) != contents.blocks or _sha256(made.database) != contents.database:
+    if blocks + len(damaged) != contents.blocks or _sha256(directory.database) != contents.database:
         raise Corrupt(f"{file}: is damaged; take another backup")
-    check_database(made.database)
-    missing = _missing(made, damaged) if contents.complete else ()
+    check_database(directory.database)
+    missing = _missing(directory, damaged) if contents.complete else ()
     return Restored(blocks=blocks, size=size, damaged=tuple(damaged), missing=missing)
 
 
-def _unpack_file(source: IO[bytes], name: str, made: DataDirectory, file: Path) -> Contents | None:
+def _unpack_file(
+    source: IO[bytes], name: str, directory: DataDirectory, file: Path
+) -> Contents | None:
     """Write a file that is no block. The last one is not written: it lists all others."""
     if name == _END:
         return msgspec.json.decode(source.read(), type=Contents)
-    _copy(source, _target(made, name, file))
+    _copy(source, _target(directory, name, file))
     return None
 
 
-def _target(made: DataDirectory, name: str, file: Path) -> Path:
+def _target(directory: DataDirectory, name: str, file: Path) -> Path:
     if name == "db.sqlite":
-        return made.database
+        return directory.database
     if name.startswith("kept/") and name.removeprefix("kept/") in _KEPT:
-        return made.root / name.removeprefix("kept/")
+        return directory.root / name.removeprefix("kept/")
     raise Corrupt(f"{file}: not a backup: {name}")
 
 
@@ -326,19 +330,19 @@ def _copy(source: IO[bytes], path: Path) -> str:
 
 
 # Hashes of all non-empty blocks that a collection names and the backup does not hold.
-def _missing(made: DataDirectory, damaged: list[str]) -> tuple[str, ...]:
-    wanted = {
-        text[:32]
-        for one in manifests(made.database)
-        for text in manifest.locators(one)
+def _missing(directory: DataDirectory, damaged: list[str]) -> tuple[str, ...]:
+    needed_hashes = {
+        block_locator[:32]
+        for manifest_text in manifests(directory.database)
+        for block_locator in manifest.locators(manifest_text)
         # The empty block has size 0 and is never stored.
-        if text[33:] != "0"
+        if block_locator[33:] != "0"
     }
     return tuple(
         sorted(
             hash
-            for hash in wanted
-            if hash not in damaged and not (made.blocks / hash[:3] / hash).exists()
+            for hash in needed_hashes
+            if hash not in damaged and not (directory.blocks / hash[:3] / hash).exists()
         )
     )
 

@@ -79,8 +79,8 @@ def _user_ids_fault(data: Path) -> str:
     from lading.supervisor.engines.id_mappings import fault_of
 
     # The data directory may not exist yet; its nearest parent is on the same file system.
-    place = next(one for one in (data, *data.parents) if one.is_dir())
-    return fault_of(place)
+    nearest = next(path for path in (data, *data.parents) if path.is_dir())
+    return fault_of(nearest)
 
 
 def _delegated() -> Sequence[str]:

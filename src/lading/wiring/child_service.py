@@ -95,9 +95,11 @@ class ChildService:
             ready = await finish_within(_read_line(read), self._start_timeout)
         except TimeoutError:
             await self.stop()
-            said = self._last_words(began) or "it reported nothing; is the machine overloaded?"
+            last_words = (
+                self._last_words(began) or "it reported nothing; is the machine overloaded?"
+            )
             late = f"the {self.name} did not start within {self._start_timeout:.0f} s"
-            raise Unavailable(f"{late}: {said} ({self._place})") from None
+            raise Unavailable(f"{late}: {last_words} ({self._place})") from None
         finally:
             os.close(read)
         # An empty line: the child ended without a message.
@@ -108,8 +110,10 @@ class ChildService:
                 raise Killed(
                     f"the {self.name} was killed by signal {-code} while it started ({self._place})"
                 )
-            said = ready.decode(errors="replace").strip() or self._last_words(began) or "no message"
-            raise Unavailable(f"the {self.name} did not start: {said} ({self._place})")
+            last_words = (
+                ready.decode(errors="replace").strip() or self._last_words(began) or "no message"
+            )
+            raise Unavailable(f"the {self.name} did not start: {last_words} ({self._place})")
 
     async def start_though_killed(self) -> None:
         """Like `start`, repeated while signals kill the child. Raises Unavailable with a message of

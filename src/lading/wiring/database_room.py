@@ -37,14 +37,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
-async def keep_room(database: Path, wanted: Amount, *, period: float = _PERIOD) -> None:
-    """Preallocate space periodically, as the database grows. `wanted` is the configured reserve."""
+async def keep_room(database: Path, reserve: Amount, *, period: float = _PERIOD) -> None:
+    """Preallocate space periodically, as the database grows, from the configured `reserve`."""
     while True:
-        await asyncio.to_thread(set_aside, database, wanted)
+        await asyncio.to_thread(set_aside, database, reserve)
         await asyncio.sleep(period)
 
 
-def set_aside(database: Path, wanted: Amount) -> None:
+def set_aside(database: Path, reserve: Amount) -> None:
     """Preallocate a sixteenth of the reserve, 8 MiB to 64 MiB, for each existing file of the
     database.
 
@@ -53,8 +53,10 @@ def set_aside(database: Path, wanted: Amount) -> None:
     for suffix in _SUFFIXES:
         # A reserve is not required; without room there is none.
         with contextlib.suppress(OSError):
-            kept = disk_space.reserve(read_disk(database.parent).total, wanted)
-            _extend(Path(f"{database}{suffix}"), min(_MOST, max(_LEAST, kept.size // _PART)))
+            disk_reserve = disk_space.reserve(read_disk(database.parent).total, reserve)
+            _extend(
+                Path(f"{database}{suffix}"), min(_MOST, max(_LEAST, disk_reserve.size // _PART))
+            )
 
 
 def _extend(path: Path, size: int) -> None:

@@ -247,23 +247,23 @@ def _close_to_others(root: Path) -> str:
     Files of containers and images below `run` and `cache` keep their modes, inside closed
     directories. Raises Invalid when the directory belongs to another user.
     """
-    found = root.stat()
-    if found.st_uid != os.geteuid():
+    root_facts = root.stat()
+    if root_facts.st_uid != os.geteuid():
         raise Invalid(
-            f"{root}: belongs to user {found.st_uid}, and holds secrets; start this as that user, "
-            "or choose another --data"
+            f"{root}: belongs to user {root_facts.st_uid}, and holds secrets; start this as that "
+            "user, or choose another --data"
         )
-    mode = stat.S_IMODE(found.st_mode)
+    mode = stat.S_IMODE(root_facts.st_mode)
     wide = f"mode {mode:o}" if mode & _OTHERS else ""
     if wide:
         root.chmod(mode & ~_OTHERS)
     inside = [
-        one
+        entry
         # Not deeper: `blocks`, `run` and `cache` are directories of mode 0700 already, and may hold
         # millions of files.
         for folder in (root, root / "log", root / "live")
         if folder.is_dir()
-        for one in os.scandir(folder)
+        for entry in os.scandir(folder)
     ]
     for entry in inside:
         # A file may vanish between the listing and this call.
@@ -291,7 +291,7 @@ def make_secrets(entropy: bytes) -> Secrets:
     # One part of 40 bytes for each secret: 40 bytes are more than the 258 bits of a secret hold.
     parts = [entropy[at : at + 40] for at in range(0, 400, 40)]
     cluster = ids.encode(parts[0], 5)
-    secret = [ids.encode(part, _SECRET_LENGTH) for part in parts]
+    secret = [ids.encode(chunk, _SECRET_LENGTH) for chunk in parts]
     return Secrets(
         cluster_id=cluster,
         system_root_token=secret[1],

@@ -104,17 +104,17 @@ async def _make(directory: DataDirectory, api: str, scopes: tuple[str, ...]) -> 
 
 def _address(directory: DataDirectory) -> str:
     try:
-        found = re.search(
+        match = re.search(
             r"^export ARVADOS_API_HOST=(\S+)$", directory.env.read_text(), re.MULTILINE
         )
     except OSError:
-        found = None
-    if found is None:
+        match = None
+    if match is None:
         raise Invalid(
             f"{directory.root}: no server keeps its data here; "
             "start one with 'lading up', or name --data"
         )
-    return f"https://{found[1]}"
+    return f"https://{match[1]}"
 
 
 def read_membership(file: Path) -> Membership:

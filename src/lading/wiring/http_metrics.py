@@ -57,14 +57,15 @@ class LoggedCalls(IntEnum):
     NONE = 1000
 
 
-def read_logged_calls(text: str) -> LoggedCalls:
+def read_logged_calls(setting: str) -> LoggedCalls:
     """The calls that the configuration wants logged. Raises Invalid."""
-    names = [one.name.lower() for one in LoggedCalls]
-    if text not in names:
+    names = [member.name.lower() for member in LoggedCalls]
+    if setting not in names:
         raise Invalid(
-            f"configuration: SystemLogs.LogRequests: {text!r}; it must be one of {', '.join(names)}"
+            f"configuration: SystemLogs.LogRequests: {setting!r};"
+            f" it must be one of {', '.join(names)}"
         )
-    return LoggedCalls[text.upper()]
+    return LoggedCalls[setting.upper()]
 
 
 @dataclass(slots=True)
@@ -111,17 +112,19 @@ class HttpMetrics(Collector):
             "Responses by service, route, method and status; 0: the client left before.",
             labels=("service", "route", "method", "status"),
         )
-        whole: defaultdict[tuple[str, str, str], _Series] = defaultdict(_Series)
-        for (service, route, method, status), one in self._series.items():
-            responses.add_metric((service, route, method, str(status)), sum(one.buckets))
-            joined = whole[service, route, method]
-            joined.buckets = [sum(pair) for pair in zip(joined.buckets, one.buckets, strict=True)]
-            joined.total += one.total
-        for labels, one in whole.items():
+        by_route: defaultdict[tuple[str, str, str], _Series] = defaultdict(_Series)
+        for (service, route, method, status), series in self._series.items():
+            responses.add_metric((service, route, method, str(status)), sum(series.buckets))
+            joined = by_route[service, route, method]
+            joined.buckets = [
+                sum(pair) for pair in zip(joined.buckets, series.buckets, strict=True)
+            ]
+            joined.total += series.total
+        for labels, series in by_route.items():
             # Each bucket of Prometheus has those of the smaller ones too.
             bounds = [*(str(bound) for bound in REQUEST_SECONDS), "+Inf"]
-            buckets = list(zip(bounds, accumulate(one.buckets), strict=True))
-            seconds.add_metric(labels, buckets, one.total)
+            buckets = list(zip(bounds, accumulate(series.buckets), strict=True))
+            seconds.add_metric(labels, buckets, series.total)
         yield from (seconds, responses)
 
     def measured(self, service: str, app: App) -> App:
@@ -188,9 +191,9 @@ def _request_id(scope: Scope) -> str:
     return given if _GIVEN.fullmatch(given) else make_request_id(os.urandom(20))
 
 
-def _header(scope: Scope, wanted: bytes) -> str:
+def _header(scope: Scope, header_name: bytes) -> str:
     """The first header of this name; "" without one."""
     for name, value in scope.get("headers", ()):
-        if name == wanted:
+        if name == header_name:
             return str(value.decode("latin-1"))
     return ""

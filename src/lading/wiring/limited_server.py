@@ -82,15 +82,15 @@ class LimitedServer(uvicorn.Server):
 
     def _make(self, connection: Connection) -> asyncio.Protocol:
         kind = cast(Any, self.config.http_protocol_class)
-        made = kind(
+        protocol = kind(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
         acceptor = self._acceptor
         leave, abort = (
-            functools.partial(one, connection) for one in (acceptor.release, acceptor.drop)
+            functools.partial(action, connection) for action in (acceptor.release, acceptor.drop)
         )
-        made.admitted_as(Peer(self._table, connection, leave, abort, self._find_user))
-        return cast(asyncio.Protocol, made)
+        protocol.admitted_as(Peer(self._table, connection, leave, abort, self._find_user))
+        return cast(asyncio.Protocol, protocol)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

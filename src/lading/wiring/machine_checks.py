@@ -52,29 +52,31 @@ def first_remedy(checks: Sequence[Check], *, user: int) -> Check | None:
 
 
 def _python(machine: CheckedMachine) -> Check:
-    text = ".".join(map(str, machine.version))
+    version = ".".join(map(str, machine.version))
     if machine.version < (3, 11):
         return Check(
-            name="python", verdict=CheckResult.MISSING, found=text, mend="apt install python3.11"
+            name="python", verdict=CheckResult.MISSING, found=version, mend="apt install python3.11"
         )
     if not machine.python_is_optimised():
-        found = f"{text}, built without optimisation: all of Lading takes up to half as long again"
+        finding = (
+            f"{version}, built without optimisation: all of Lading takes up to half as long again"
+        )
         mend = "install it with a Python built with --enable-optimizations, such as the system's"
-        return Check(name="python", verdict=CheckResult.WARNING, found=found, mend=mend)
-    return Check(name="python", verdict=CheckResult.OK, found=text)
+        return Check(name="python", verdict=CheckResult.WARNING, found=finding, mend=mend)
+    return Check(name="python", verdict=CheckResult.OK, found=version)
 
 
 def _native(machine: CheckedMachine) -> Check:
     """The native engine, as root or as an ordinary user."""
     parts = (_crun, _overlay, _namespaces) if machine.user == 0 else (_crun, _trial)
     checks = [check(machine) for check in parts]
-    missing = next((one for one in checks if one.verdict is CheckResult.MISSING), None)
+    missing = next((result for result in checks if result.verdict is CheckResult.MISSING), None)
     if missing is None:
-        found = "as root" if machine.user == 0 else checks[-1].found
-        return Check(name="native", verdict=CheckResult.OK, found=found)
-    found = missing.found if missing.name == "native" else f"{missing.name}: {missing.found}"
+        finding = "as root" if machine.user == 0 else checks[-1].found
+        return Check(name="native", verdict=CheckResult.OK, found=finding)
+    finding = missing.found if missing.name == "native" else f"{missing.name}: {missing.found}"
     mend = f"sudo {missing.mend}" if machine.user and missing.name == "crun" else missing.mend
-    return Check(name="native", verdict=CheckResult.MISSING, found=found, mend=mend)
+    return Check(name="native", verdict=CheckResult.MISSING, found=finding, mend=mend)
 
 
 def _trial(machine: CheckedMachine) -> Check:
@@ -164,27 +166,27 @@ def _subordinate_ids(machine: CheckedMachine) -> Check:
     """The ids of an ordinary user's containers."""
     from lading.supervisor.rootless_trial import try_for_user
 
-    found = (machine.try_native or try_for_user)(machine.data).ids
-    if not found.fault:
-        text = f"containers have {found.ids.count} ids, of which one is this user's"
-        return Check(name="user ids", verdict=CheckResult.OK, found=text)
-    text = f"containers have the one id of this user: {found.fault}"
-    verdict = CheckResult.WARNING if found.mend else CheckResult.OK
-    return Check(name="user ids", verdict=verdict, found=text, mend=found.mend)
+    id_check = (machine.try_native or try_for_user)(machine.data).ids
+    if not id_check.fault:
+        finding = f"containers have {id_check.ids.count} ids, of which one is this user's"
+        return Check(name="user ids", verdict=CheckResult.OK, found=finding)
+    finding = f"containers have the one id of this user: {id_check.fault}"
+    verdict = CheckResult.WARNING if id_check.mend else CheckResult.OK
+    return Check(name="user ids", verdict=verdict, found=finding, mend=id_check.mend)
 
 
 def _cgroups(machine: CheckedMachine) -> Check:
     unified = machine.read("/sys/fs/cgroup/cgroup.controllers").split()
-    found = [
+    controllers = [
         name
         for name in _CONTROLLERS
         # Version 2 lists its controllers in one file, version 1 has a directory for each.
         if name in unified or (machine.root / "sys/fs/cgroup" / name).is_dir()
     ]
-    kind = "version 2" if unified else "version 1" if found else "none"
+    kind = "version 2" if unified else "version 1" if controllers else "none"
     if machine.user:
         return _user_cgroups(machine, kind)
-    return _root_cgroups(machine, kind, found)
+    return _root_cgroups(machine, kind, controllers)
 
 
 def _root_cgroups(machine: CheckedMachine, kind: str, controllers: Sequence[str]) -> Check:
@@ -317,17 +319,17 @@ def _has_program(machine: CheckedMachine, name: str) -> bool:
 
 
 def _docker(machine: CheckedMachine) -> Check:
-    there = [path for path in _services(machine, "docker") if path.exists()]
-    for path in there:
+    sockets = [path for path in _services(machine, "docker") if path.exists()]
+    for path in sockets:
         if machine.docker_answers(path):
             return Check(name="docker", verdict=CheckResult.OK, found=str(path))
-    if not there:
-        found = "no socket; only needed for the docker engine"
+    if not sockets:
+        finding = "no socket; only needed for the docker engine"
         mend = "systemctl start docker" if machine.which("dockerd") else "apt install docker.io"
-        return Check(name="docker", verdict=CheckResult.WARNING, found=found, mend=mend)
-    found = f"{there[0]} does not answer, or not to this user"
+        return Check(name="docker", verdict=CheckResult.WARNING, found=finding, mend=mend)
+    finding = f"{sockets[0]} does not answer, or not to this user"
     return Check(
-        name="docker", verdict=CheckResult.WARNING, found=found, mend="systemctl start docker"
+        name="docker", verdict=CheckResult.WARNING, found=finding, mend="systemctl start docker"
     )
 
 
@@ -370,24 +372,24 @@ def _podman(machine: CheckedMachine) -> Check:
 def _fuse(machine: CheckedMachine) -> Check:
     path = machine.root / "dev/fuse"
     if not path.exists():
-        found = "no /dev/fuse; only needed to mount the store"
-        return Check(name="fuse", verdict=CheckResult.WARNING, found=found, mend="modprobe fuse")
+        finding = "no /dev/fuse; only needed to mount the store"
+        return Check(name="fuse", verdict=CheckResult.WARNING, found=finding, mend="modprobe fuse")
     if machine.library("fuse3") is None:
-        found = "no libfuse 3; only needed to mount the store"
+        finding = "no libfuse 3; only needed to mount the store"
         return Check(
-            name="fuse", verdict=CheckResult.WARNING, found=found, mend="apt install fuse3"
+            name="fuse", verdict=CheckResult.WARNING, found=finding, mend="apt install fuse3"
         )
     if machine.user == 0:
         return Check(name="fuse", verdict=CheckResult.OK, found="/dev/fuse, libfuse 3")
     if not path.stat().st_mode & stat.S_IWOTH:
-        found = "/dev/fuse is for root only"
+        finding = "/dev/fuse is for root only"
         return Check(
-            name="fuse", verdict=CheckResult.WARNING, found=found, mend="chmod 666 /dev/fuse"
+            name="fuse", verdict=CheckResult.WARNING, found=finding, mend="chmod 666 /dev/fuse"
         )
     if machine.which("fusermount3") is None:
-        found = "no fusermount3, which mounts for who is not root"
+        finding = "no fusermount3, which mounts for who is not root"
         return Check(
-            name="fuse", verdict=CheckResult.WARNING, found=found, mend="apt install fuse3"
+            name="fuse", verdict=CheckResult.WARNING, found=finding, mend="apt install fuse3"
         )
     return Check(name="fuse", verdict=CheckResult.OK, found="/dev/fuse, libfuse 3, fusermount3")
 
@@ -399,56 +401,62 @@ def _gpus(machine: CheckedMachine) -> Check:
     from lading.dispatch.capacity import list_devices
     from lading.supervisor.device_edits import find_files
 
-    found = find_gpus(list_devices(machine.root))
-    if not found.devices:
+    gpus = find_gpus(list_devices(machine.root))
+    if not gpus.devices:
         return Check(name="gpus", verdict=CheckResult.OK, found="none")
-    tool, path = ("nvidia-ctk", "nvidia.yaml") if found.stack == CUDA else ("amd-ctk", "amd.json")
+    tool, path = ("nvidia-ctk", "nvidia.yaml") if gpus.stack == CUDA else ("amd-ctk", "amd.json")
     mend = f"{'sudo ' if machine.user else ''}{tool} cdi generate --output=/etc/cdi/{path}"
-    names = ", ".join(f"/dev/{gpu.device}" for gpu in found.devices)
+    names = ", ".join(f"/dev/{gpu.device}" for gpu in gpus.devices)
     try:
-        files = find_files(machine.root, found, found.devices)
+        files = find_files(machine.root, gpus, gpus.devices)
     except ExecutionError as error:
-        text = f"{names}: {error.message}"
-        return Check(name="gpus", verdict=CheckResult.WARNING, found=text, mend=mend)
+        finding = f"{names}: {error.message}"
+        return Check(name="gpus", verdict=CheckResult.WARNING, found=finding, mend=mend)
     if files.notes:
-        text = f"{names}; {files.notes[0]}"
-        return Check(name="gpus", verdict=CheckResult.WARNING, found=text, mend=mend)
-    if found.stack == CUDA and not files.has_driver:
-        text = f"{names}, and no libcuda.so.1 of a driver: images must bring its libraries"
+        finding = f"{names}; {files.notes[0]}"
+        return Check(name="gpus", verdict=CheckResult.WARNING, found=finding, mend=mend)
+    if gpus.stack == CUDA and not files.has_driver:
+        finding = f"{names}, and no libcuda.so.1 of a driver: images must bring its libraries"
         mend = f"install the driver of NVIDIA, then: {mend}"
-        return Check(name="gpus", verdict=CheckResult.WARNING, found=text, mend=mend)
-    text = f"{names}, with {len(files.binds)} files of their driver" if files.binds else names
-    return Check(name="gpus", verdict=CheckResult.OK, found=text)
+        return Check(name="gpus", verdict=CheckResult.WARNING, found=finding, mend=mend)
+    finding = f"{names}, with {len(files.binds)} files of their driver" if files.binds else names
+    return Check(name="gpus", verdict=CheckResult.OK, found=finding)
 
 
 def _disk(machine: CheckedMachine) -> Check:
-    place = next(path for path in (machine.data, *machine.data.absolute().parents) if path.exists())
-    free = shutil.disk_usage(place).free
-    found = f"{free / _GIB:.1f} GiB free for {machine.data}"
+    nearest = next(
+        path for path in (machine.data, *machine.data.absolute().parents) if path.exists()
+    )
+    free = shutil.disk_usage(nearest).free
+    finding = f"{free / _GIB:.1f} GiB free for {machine.data}"
     if free >= _LITTLE:
-        return Check(name="disk", verdict=CheckResult.OK, found=found)
+        return Check(name="disk", verdict=CheckResult.OK, found=finding)
     return Check(
         name="disk",
         verdict=CheckResult.WARNING,
-        found=found,
+        found=finding,
         mend="choose another place: lading up --data DIR",
     )
 
 
 def _removed(machine: CheckedMachine) -> Check:
     """Directories of containers that could not be removed at once."""
-    places = {place: len(removal.waiting(place)) for place in removal.places(machine.data)}
-    found = ", ".join(f"{number} in {place}" for place, number in places.items() if number)
-    if not found:
+    places = {
+        directory: len(removal.waiting(directory)) for directory in removal.places(machine.data)
+    }
+    listing = ", ".join(
+        f"{number} in {directory}" for directory, number in places.items() if number
+    )
+    if not listing:
         return Check(name="removed", verdict=CheckResult.OK, found="nothing waits to be removed")
     mend = "where they stay, look for mounts, immutable files or a failing disk: " + " ".join(
-        f"find {place} -xdev -delete" for place, number in places.items() if number
+        f"find {directory} -xdev -delete" for directory, number in places.items() if number
     )
-    said = (
-        f"directories wait to be removed: {found}; "
+    finding = (
+        f"directories wait to be removed: {listing}; "
         "their disk is in use, and it is tried again once a minute"
     )
-    return Check(name="removed", verdict=CheckResult.WARNING, found=said, mend=mend)
+    return Check(name="removed", verdict=CheckResult.WARNING, found=finding, mend=mend)
 
 
 def _port(machine: CheckedMachine) -> Check:

@@ -91,11 +91,11 @@ class _OwnWebSocket:
             # A refused handshake has this status (ASGI, section Websocket, event Close).
             raise from_status(403, "the API refused the connection")
 
-    async def send(self, text: str) -> None:
+    async def send(self, message: str) -> None:
         """Send one message. Raises Unavailable when the connection is closed."""
         if self._is_over:
             raise Unavailable("the connection to the API is gone")
-        await self._to_api.put({"type": "websocket.receive", "text": text})
+        await self._to_api.put({"type": "websocket.receive", "text": message})
 
     async def receive(self, timeout: float) -> str | None:
         """The next message; see `client.transport.WebSocket`."""
@@ -135,7 +135,7 @@ def _scope(path: str, headers: Mapping[str, str]) -> Message:
         "raw_path": raw.encode(),
         "query_string": query.encode(),
         "root_path": "",
-        "headers": [(name.lower().encode(), one.encode()) for name, one in headers.items()],
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
         "server": ("localhost", 80),
         # No address: the caller is this process, as on the local socket.
         "client": None,

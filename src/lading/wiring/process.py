@@ -114,12 +114,12 @@ class StartReport:
         with contextlib.suppress(OSError):
             print(message, file=sys.stderr, flush=True)  # noqa: T201 - standard error is the log
 
-    def _tell(self, text: bytes) -> None:
+    def _tell(self, message: bytes) -> None:
         if self._descriptor >= 0:
             # Reset first, so that a second call writes nothing to a descriptor that may be reused.
             descriptor, self._descriptor = self._descriptor, -1
             try:
-                os.write(descriptor, text)
+                os.write(descriptor, message)
             finally:
                 os.close(descriptor)
 
@@ -140,9 +140,9 @@ def tracing_settings(config: Config) -> TracingSettings:
     )
 
 
-def say(text: str) -> None:
+def say(message: str) -> None:
     """Print a message for the starter of this process on standard error."""
-    print(f"lading: {text}", file=sys.stderr, flush=True)  # noqa: T201
+    print(f"lading: {message}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 @contextlib.contextmanager
@@ -201,11 +201,11 @@ def parse_options(name: str, arguments: Sequence[str] | None = None) -> ChildOpt
         "--socket", type=Path, help="for one more server on the directory: its own local socket"
     )
     parser.add_argument("--until-idle", action="store_true", help="end after an idle time")
-    found = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     return ChildOptions(
-        directory=DataDirectory(found.data, found.socket),
-        listen=found.listen,
-        parent=found.parent,
-        ready=found.ready_fd,
-        until_idle=found.until_idle,
+        directory=DataDirectory(options.data, options.socket),
+        listen=options.listen,
+        parent=options.parent,
+        ready=options.ready_fd,
+        until_idle=options.until_idle,
     )

@@ -101,13 +101,15 @@ class VolumeBlocks:
 
     def __init__(self, mounts: VolumeSet, config: Config) -> None:
         self._mounts = mounts
-        classes = tuple(name for name, one in config.StorageClasses.items() if one.get("Default"))
+        classes = tuple(
+            name for name, settings in config.StorageClasses.items() if settings.get("Default")
+        )
         self._default = classes or ("default",)
         self._copies = config.Collections.DefaultReplication
 
-    async def get(self, text: str, /) -> bytes:
+    async def get(self, block_locator: str, /) -> bytes:
         """The verified bytes of the block that a locator names. Raises NotFound or Corrupt."""
-        return bytes(await self._mounts.get(locator.parse(text).hash))
+        return bytes(await self._mounts.get(locator.parse(block_locator).hash))
 
     async def keep(self, data: bytes, /, classes: Sequence[str] = ()) -> str:
         """Store a small block; see Blocks. Raises Full, Unavailable."""
@@ -121,7 +123,9 @@ class VolumeBlocks:
 
     async def classes(self, locators: Iterable[str], desired: Sequence[str], /) -> list[str]:
         """The desired storage classes in which every block is known to be kept; see Blocks."""
-        return await self._mounts.classes_of((one[:32] for one in locators), desired)
+        return await self._mounts.classes_of(
+            (block_locator[:32] for block_locator in locators), desired
+        )
 
     async def check(self) -> None:
         """Ask whether a volume answers that blocks can be written to; any volume where there is
@@ -144,8 +148,8 @@ def combine(
     """
     if metrics is not None:
         api, blocks, files = (
-            metrics.measured(name, one)
-            for name, one in (("api", api), ("blocks", blocks), ("files", files))
+            metrics.measured(name, application)
+            for name, application in (("api", api), ("blocks", blocks), ("files", files))
         )
         ga4gh = metrics.measured("ga4gh", ga4gh) if ga4gh is not None else None
         page = metrics.measured("page", page) if page is not None else None
@@ -159,10 +163,12 @@ def combine(
         (page, is_page_path),
         (blocks, lambda scope: owns(scope["method"], scope["path"])),
     )
-    offered = [(one, owns_call) for one, owns_call in owners if one is not None]
+    offered = [
+        (application, owns_call) for application, owns_call in owners if application is not None
+    ]
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        chosen = next((one for one, owns_call in offered if owns_call(scope)), api)
+        chosen = next((application for application, owns_call in offered if owns_call(scope)), api)
         await chosen(scope, receive, send)
 
     return app
@@ -337,7 +343,7 @@ async def _listen(
         contextlib.ExitStack() as sockets,
         _unix_socket(directory.socket, socket.SOCK_STREAM) as unix,
     ):
-        tcp = [sockets.enter_context(_tcp_socket(one)) for one in listen]
+        tcp = [sockets.enter_context(_tcp_socket(address)) for address in listen]
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(public.serve(tcp), name="https")
             tasks.create_task(local.serve([unix]), name="local socket")
@@ -374,13 +380,13 @@ def _tcp_socket(listen: str) -> socket.socket:
             host, port, type=socket.SOCK_STREAM
         )[0]
         with contextlib.ExitStack() as undo:
-            made = undo.enter_context(socket.socket(family, kind, protocol))
+            server_socket = undo.enter_context(socket.socket(family, kind, protocol))
             # A restart must not wait for connections in TIME_WAIT of the earlier server.
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(address)
-            made.listen(_BACKLOG)
+            server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server_socket.bind(address)
+            server_socket.listen(_BACKLOG)
             undo.pop_all()
-            return made
+            return server_socket
     except OSError as error:
         raise Unavailable(
             f"cannot listen on {listen}: {error.strerror}; choose another --listen HOST:PORT"
@@ -392,13 +398,13 @@ def _unix_socket(path: Path, kind: socket.SocketKind) -> socket.socket:
     path.unlink(missing_ok=True)
     try:
         with contextlib.ExitStack() as undo:
-            made = undo.enter_context(socket.socket(socket.AF_UNIX, kind))
-            made.bind(str(path))
+            server_socket = undo.enter_context(socket.socket(socket.AF_UNIX, kind))
+            server_socket.bind(str(path))
             # Before listen: no connection is possible while the socket has the mode of the umask.
             path.chmod(0o600)
-            made.listen(_BACKLOG)
+            server_socket.listen(_BACKLOG)
             undo.pop_all()
-            return made
+            return server_socket
     except OSError as error:
         # A common cause: paths of Unix sockets have at most 107 bytes (unix(7)).
         raise Unavailable(

@@ -198,16 +198,16 @@ def _start(directory: DataDirectory, arguments: Sequence[str], path: Path) -> St
     """
     with tempfile.TemporaryDirectory(prefix="lading-up-") as folder, _open_log(path) as log:
         began = log.tell()
-        place = str(Path(folder, "ready"))
+        ready_path = str(Path(folder, "ready"))
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-            channel.bind(place)
+            channel.bind(ready_path)
             child = subprocess.Popen(
                 [sys.executable, "-m", "lading", "up", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=directory.root,
-                env=os.environ | {"NOTIFY_SOCKET": place},
+                env=os.environ | {"NOTIFY_SOCKET": ready_path},
                 # No terminal of its own: it outlives the shell that has started it.
                 start_new_session=True,
             )
@@ -259,7 +259,11 @@ def _until_ready(child: subprocess.Popen[bytes], channel: socket.socket) -> str 
                 lines = channel.recv(_LONGEST).decode(errors="replace").split("\n")
                 if "READY=1" in lines:
                     return next(
-                        (one.removeprefix("STATUS=") for one in lines if one.startswith("STATUS=")),
+                        (
+                            line.removeprefix("STATUS=")
+                            for line in lines
+                            if line.startswith("STATUS=")
+                        ),
                         "",
                     )
             elif descriptor in ready:
@@ -287,10 +291,10 @@ def _last_lines(path: Path, began: int) -> str:
     texts = [line.strip().removeprefix("lading: ") for line in lines if line.strip()]
     message = shorten(texts[-1], _TEXT) if texts else "no message"
     # Earlier lines as far as there is room: the last one has the reason.
-    for text in texts[-2 : -_LINES - 1 : -1]:
-        if len(text) + len(message) > _TEXT:
+    for earlier in texts[-2 : -_LINES - 1 : -1]:
+        if len(earlier) + len(message) > _TEXT:
             break
-        message = f"{text}; {message}"
+        message = f"{earlier}; {message}"
     return message
 
 

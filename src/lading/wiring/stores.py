@@ -81,17 +81,17 @@ async def upgrade(directory: DataDirectory) -> UpgradeCheck:
     may use the same PostgreSQL database meanwhile.
     """
     config = _config_there(directory)
-    held = directory.claim()
+    lock = directory.claim()
     try:
-        found = await check_upgrade(directory)
+        upgrade_check = await check_upgrade(directory)
         database = await open_database(config, directory)
         try:
             await prepare(database, now=format_time(datetime.now(UTC)))
         finally:
             await database.close()
     finally:
-        os.close(held)
-    return found
+        os.close(lock)
+    return upgrade_check
 
 
 def _config_there(directory: DataDirectory) -> Config:
@@ -107,7 +107,7 @@ class RecordedReferences:
         self._database = database
         self._copies = config.Collections.DefaultReplication
         self._classes = tuple(
-            name for name, one in config.StorageClasses.items() if one.get("Default")
+            name for name, settings in config.StorageClasses.items() if settings.get("Default")
         )
 
     async def all(self) -> AsyncGenerator[Named]:
@@ -130,10 +130,10 @@ class RecordedReferences:
     async def naming(self, hash: str) -> list[Hit]:
         """Collections that name a block; see References."""
         async with self._database.reading() as tx:
-            found = await contents.naming_block(tx, hash, limit=_HITS)
+            rows = await contents.naming_block(tx, hash, limit=_HITS)
         return [
-            Hit(uuid, name, await asyncio.to_thread(_files, text, hash))
-            for uuid, name, text in found
+            Hit(uuid, name, await asyncio.to_thread(_files, manifest_text, hash))
+            for uuid, name, manifest_text in rows
         ]
 
     async def record(self, counts: Sequence[tuple[Named, CopyCount]], *, at: float) -> int:
@@ -155,40 +155,46 @@ class RecordedReferences:
         after = ""
         while True:
             async with self._database.reading() as tx:
-                found = await page(tx, after)
+                collections = await page(tx, after)
             # Parsing takes long for large manifests, so it runs in a thread while no transaction is
             # open.
-            for one in found:
-                hashes = await asyncio.to_thread(_hashes, one.manifest_text)
+            for collection in collections:
+                hashes = await asyncio.to_thread(_hashes, collection.manifest_text)
                 copies = (
-                    self._copies if one.replication_desired is None else one.replication_desired
+                    self._copies
+                    if collection.replication_desired is None
+                    else collection.replication_desired
                 )
                 # A collection with replication 0 still needs one copy to be readable.
                 yield Named(
                     hashes,
                     max(1, copies),
-                    one.storage_classes_desired or self._classes,
-                    one.uuid,
-                    one.portable_data_hash,
-                    CopyCount(one.replication_confirmed or 0, one.storage_classes_confirmed),
+                    collection.storage_classes_desired or self._classes,
+                    collection.uuid,
+                    collection.portable_data_hash,
+                    CopyCount(
+                        collection.replication_confirmed or 0, collection.storage_classes_confirmed
+                    ),
                 )
-            if len(found) < _PAGE:
+            if len(collections) < _PAGE:
                 return
-            after = found[-1].uuid
+            after = collections[-1].uuid
 
 
 # A manifest may name a block many times; dict.fromkeys keeps one of each, in order.
-def _hashes(text: str) -> list[str]:
+def _hashes(manifest_text: str) -> list[str]:
     return [
         hash
-        for hash in dict.fromkeys(found[:32] for found in manifest.locators(text))
+        for hash in dict.fromkeys(
+            block_locator[:32] for block_locator in manifest.locators(manifest_text)
+        )
         if hash != EMPTY_HASH
     ]
 
 
-def _files(text: str, hash: str) -> list[str]:
+def _files(manifest_text: str, hash: str) -> list[str]:
     try:
-        return files_with(text, hash)
+        return files_with(manifest_text, hash)
     # A manifest that cannot be parsed has no files to name; the hit itself is still reported.
     except Malformed:
         return []
@@ -205,13 +211,13 @@ def move_records(
     if not directory.database.exists():
         raise Invalid(f"{directory.database}: no records there; name the directory with --data")
     # The lock of `lading up`: the directory cannot be served during the move.
-    held = directory.claim()
+    lock = directory.claim()
     try:
         copied = asyncio.run(_copy(directory, progress))
         # After the copy has succeeded only; the file stays for the way back.
         directory.database.rename(directory.root / MOVED)
     finally:
-        os.close(held)
+        os.close(lock)
     return copied
 
 

@@ -113,7 +113,7 @@ def _main(
         if not has_log_files:
             # With log files this process is somebody's command, which prints and logs nothing.
             configure_logs(config)
-        kept = Amount(containers.DiskReserve, containers.DiskReserveFiles)
+        reserve = Amount(containers.DiskReserve, containers.DiskReserveFiles)
         ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
         with_dispatcher = containers.Dispatcher != "none"
         is_here = containers.Dispatcher == "local"
@@ -125,7 +125,7 @@ def _main(
                 secrets,
                 on_ready,
                 with_dispatcher=with_dispatcher,
-                kept=kept,
+                reserve=reserve,
                 choose=(lambda: search.choose(containers.RuntimeEngine)) if is_here else None,
                 logs=logs,
                 process=process,
@@ -145,7 +145,7 @@ async def _serve(
     on_ready: Callable[[ServerReady], None],
     *,
     with_dispatcher: bool,
-    kept: Amount,
+    reserve: Amount,
     choose: Callable[[], EngineChoice] | None,
     logs: Path | None,
     process: ServingProcess,
@@ -184,7 +184,7 @@ async def _serve(
         # From here on a child that ends is started again, until the keepers are cancelled.
         keepers = [asyncio.create_task(service.keep(), name=service.name) for service in services]
         keepers.append(
-            asyncio.create_task(keep_room(directory.database, kept), name="room for records")
+            asyncio.create_task(keep_room(directory.database, reserve), name="room for records")
         )
         if choose is not None and is_waiting:
             late = _keep_later(dispatcher, choose)
@@ -210,13 +210,13 @@ async def _serve(
 async def _keep_later(dispatcher: ChildService, choose: Callable[[], EngineChoice]) -> None:
     """Start the dispatcher once there is an engine, and keep it."""
     while True:
-        found = await asyncio.to_thread(choose)
-        if found.name:
+        choice = await asyncio.to_thread(choose)
+        if choice.name:
             break
         await asyncio.sleep(_ENGINE_PAUSE)
-    say(f"engine: {found}; containers run from now on")
-    if found.warning:
-        say(found.warning)
+    say(f"engine: {choice}; containers run from now on")
+    if choice.warning:
+        say(choice.warning)
     await dispatcher.keep()
 
 

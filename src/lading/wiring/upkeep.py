@@ -133,19 +133,19 @@ async def open_storage(directory: DataDirectory) -> AsyncGenerator[Storage]:
 
 
 @contextmanager
-def alone(directory: DataDirectory, what: str) -> Iterator[None]:
-    """Hold the lock for the work `what` in this directory. Raises Conflict when another process
+def alone(directory: DataDirectory, work: str) -> Iterator[None]:
+    """Hold the lock for the work `work` in this directory. Raises Conflict when another process
     does.
     """
     descriptor = os.open(
-        directory.root / f"{what}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
+        directory.root / f"{work}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
     )
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
         raise Conflict(
-            f"{directory.root}: another {what} is at work; try again when it is done"
+            f"{directory.root}: another {work} is at work; try again when it is done"
         ) from error
     # Closing the descriptor releases the lock.
     finally:

@@ -41,13 +41,13 @@ async def open_mounts(
     key.
     """
     if not config.Volumes:
-        kept = await asyncio.to_thread(_reserve, config, directory)
+        reserve = await asyncio.to_thread(_reserve, config, directory)
         own = await asyncio.to_thread(
             functools.partial(
                 DirectoryVolume,
                 directory.blocks,
-                reserve=kept.size,
-                reserve_files=kept.files,
+                reserve=reserve.size,
+                reserve_files=reserve.files,
                 pack_small_blocks=config.Collections.PackSmallBlocks,
             )
         )
@@ -59,8 +59,11 @@ async def open_mounts(
             classes=frozenset(config.StorageClasses),
         )
         return VolumeSet([alone], clock=clock)
-    found = [_mount(config, directory, uuid, one) for uuid, one in sorted(config.Volumes.items())]
-    return VolumeSet(found, clock=clock)
+    mounts = [
+        _mount(config, directory, uuid, settings)
+        for uuid, settings in sorted(config.Volumes.items())
+    ]
+    return VolumeSet(mounts, clock=clock)
 
 
 def _reserve(config: Config, directory: DataDirectory) -> Amount:
@@ -90,10 +93,10 @@ def _mount(
         raise Invalid(f"configuration: Volumes.{uuid}.Replication: must be at least 1")
     classes = frozenset(name for name, serves in settings.StorageClasses.items() if serves)
     # Addresses are compared without the final slash.
-    hosts = {address.rstrip("/"): one for address, one in settings.AccessViaHosts.items()}
-    here = config.ExternalURL.rstrip("/")
+    hosts = {address.rstrip("/"): access for address, access in settings.AccessViaHosts.items()}
+    own_address = config.ExternalURL.rstrip("/")
     # Without AccessViaHosts every server reaches the volume itself.
-    is_here = not hosts or here in hosts
+    is_here = not hosts or own_address in hosts
     return VolumeMount(
         uuid=uuid,
         volume=open_volume(settings.Driver, settings.DriverParameters)
@@ -103,8 +106,12 @@ def _mount(
         copies=settings.Replication,
         classes=classes
         # A volume without classes serves the default ones.
-        or frozenset(name for name, one in config.StorageClasses.items() if one.get("Default")),
-        is_read_only=settings.ReadOnly or hosts.get(here, {}).get("ReadOnly", False),
+        or frozenset(
+            name
+            for name, storage_class in config.StorageClasses.items()
+            if storage_class.get("Default")
+        ),
+        is_read_only=settings.ReadOnly or hosts.get(own_address, {}).get("ReadOnly", False),
     )
 
 

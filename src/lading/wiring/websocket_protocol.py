@@ -22,9 +22,9 @@ _TOO_BIG = 1009
 _TEXT, _TWO_BYTES, _EIGHT_BYTES = 0x81, 126, 127
 
 
-def _frame(text: str) -> bytes:
+def _frame(message: str) -> bytes:
     """A text as a message of one frame without a mask (RFC 6455, 5.2)."""
-    payload = text.encode()
+    payload = message.encode()
     size = len(payload)
     if size < _TWO_BYTES:
         return bytes((_TEXT, size)) + payload

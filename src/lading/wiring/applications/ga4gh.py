@@ -47,7 +47,7 @@ def make_ga4gh(transport: Transport, config: Config, database: Database) -> Ga4g
     # The same on all servers of an installation, which serve each other's pages.
     secret = config.Collections.BlobSigningKey.encode()
     identity = ServiceIdentity(cluster=config.ClusterID, url=config.ExternalURL)
-    zones = {str(name): str(one) for name, one in settings.Zones.items()}
+    zones = {str(name): str(zone) for name, zone in settings.Zones.items()}
     journal = StoredTransfers(database)
     worker = TransferWorker(transport, journal, transfer_site(config, roots), clock=_now)
     tasks = Tasks(

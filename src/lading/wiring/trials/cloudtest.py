@@ -88,7 +88,7 @@ def choose(chosen: CloudSettings, names: Sequence[str]) -> list[InstanceType]:
             )
     if names:
         return [chosen.by_name[name] for name in names]
-    return [min(chosen.types, key=lambda one: (one.price, one.name))]
+    return [min(chosen.types, key=lambda kind: (kind.price, kind.name))]
 
 
 async def _test(
@@ -111,7 +111,7 @@ async def _test(
     )
     workshop = RunnerBuilder(folder / "runner")
     async with find_driver(cloud.Driver)(site) as driver:
-        given = Trialled(
+        trial_inputs = Trialled(
             config=config,
             settings=chosen,
             driver=driver,
@@ -129,7 +129,7 @@ async def _test(
             clock=asyncio.get_running_loop().time,
             key=key,
             command=options.command,
-            server=functools.partial(serving, given) if options.with_server else None,
+            server=functools.partial(serving, trial_inputs) if options.with_server else None,
         )
         return await Trial(means, tell=tell, doing=doing).run(types)
 
@@ -151,13 +151,15 @@ def _reaching(
     return make
 
 
-def end_once(doing: Callable[[str], None], *, what: str = "VMs") -> None:
-    """Let the first INT or TERM end the test; later ones do not stop the removal of its `what`."""
+def end_once(doing: Callable[[str], None], *, resources: str = "VMs") -> None:
+    """Let the first INT or TERM end the test; later ones do not stop the removal of its
+    `resources`.
+    """
     loop, task, heard = asyncio.get_running_loop(), asyncio.current_task(), list[bool]()
     assert task is not None
 
     def end() -> None:
-        doing(f"interrupted: the {what} of the test are being removed")
+        doing(f"interrupted: the {resources} of the test are being removed")
         if not heard:
             heard.append(True)
             task.cancel()

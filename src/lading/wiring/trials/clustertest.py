@@ -141,7 +141,7 @@ async def _test(
     tell: Callable[[CheckStep], None],
     doing: Callable[[str], None],
 ) -> bool:
-    end_once(doing, what="Pods")
+    end_once(doing, resources="Pods")
     async with HttpTransport(access.url, verify=access.tls) as transport:
         # A person waits: a cluster that does not answer is told about soon.
         api = KubernetesApi(
@@ -190,14 +190,14 @@ async def _serving(inputs: _Inputs, kind: NodeKind) -> AsyncGenerator[RunningSer
         lambda directory, secrets: _dispatching(inputs, kind, directory, secrets, address),
         kind=InstanceType(name=kind.name, provider_type=kind.name, resources=kind.capacity),
         patience=inputs.settings.patience.begin,
-        place="in a Pod",
+        location="in a Pod",
     ) as running:
         yield running
 
 
 @asynccontextmanager
 async def _dispatching(
-    inputs: _Inputs, kind: NodeKind, directory: DataDirectory, found: Secrets, address: str
+    inputs: _Inputs, kind: NodeKind, directory: DataDirectory, secrets: Secrets, address: str
 ) -> AsyncGenerator[asyncio.Task[None]]:
     """Run a dispatcher for this kind of node inside the context; yields its task."""
     fields = template(inputs.config, address=address, insecure=True)
@@ -212,7 +212,7 @@ async def _dispatching(
         HttpTransport(unix_socket=directory.socket) as transport,
         KubernetesFleet(one_kind, inputs.api) as fleet,
     ):
-        client = ApiClient(transport, found.dispatch_token, timeout=API_TIMEOUT)
+        client = ApiClient(transport, secrets.dispatch_token, timeout=API_TIMEOUT)
         work = dispatch(
             client,
             fleet,

@@ -96,10 +96,10 @@ class RunningServer:
         address: str,
         kind: InstanceType,
         patience: float,
-        place: str = "on the VM",
+        location: str = "on the VM",
     ) -> None:
-        """`place`: of its container, for the finding."""
-        self._place = place
+        """`location`: of its container, for the finding."""
+        self._location = location
         self._client = client
         self._dispatcher = dispatcher
         self._directory = directory
@@ -125,7 +125,7 @@ class RunningServer:
         self._uuid = made["uuid"]
         try:
             async with asyncio.timeout(self._patience):
-                return f"{await self._until_running()} runs {self._place}"
+                return f"{await self._until_running()} runs {self._location}"
         except TimeoutError as error:
             # The container's wait report has the cause of the time-out.
             words = (await self._why()).get("scheduling_status") or "no reason is known"
@@ -245,23 +245,23 @@ class RunningServer:
 
 
 @asynccontextmanager
-async def serving(given: Trialled, machine: CloudMachine) -> AsyncGenerator[RunningServer]:
+async def serving(inputs: Trialled, machine: CloudMachine) -> AsyncGenerator[RunningServer]:
     """A server for one VM, and its dispatcher. Raises LadingError when one of them does not
     start.
     """
     assert machine.instance is not None
     assert machine.kind is not None
-    address = choose_port(given.listen or f"{facing(machine.instance.address)}:0")
+    address = choose_port(inputs.listen or f"{facing(machine.instance.address)}:0")
 
     def dispatching(directory: DataDirectory, secrets: Secrets) -> _Dispatching:
-        return _dispatching(given, machine, directory, secrets, address)
+        return _dispatching(inputs, machine, directory, secrets, address)
 
     async with trial_server(
-        given.folder / f"server-{machine.key}",
+        inputs.folder / f"server-{machine.key}",
         address,
         dispatching,
         kind=machine.kind,
-        patience=given.settings.times.booting,
+        patience=inputs.settings.times.booting,
     ) as running:
         yield running
 
@@ -274,11 +274,11 @@ async def trial_server(
     *,
     kind: InstanceType,
     patience: float,
-    place: str = "on the VM",
+    location: str = "on the VM",
 ) -> AsyncGenerator[RunningServer]:
     """A server at `address` on a data directory made in `folder`, and the dispatcher that
     `dispatching` runs, which has instances of one kind. `patience`: seconds for one to begin work.
-    `place`: as of `RunningServer`. Raises LadingError when one of them does not start.
+    `location`: as of `RunningServer`. Raises LadingError when one of them does not start.
     """
     directory = DataDirectory(folder)
     with private_files():
@@ -301,7 +301,7 @@ async def trial_server(
                     address=address,
                     kind=kind,
                     patience=patience,
-                    place=place,
+                    location=location,
                 )
                 try:
                     yield running
@@ -329,29 +329,33 @@ def facing(address: str) -> str:
 
 @asynccontextmanager
 async def _dispatching(
-    given: Trialled, machine: CloudMachine, directory: DataDirectory, secrets: Secrets, address: str
+    inputs: Trialled,
+    machine: CloudMachine,
+    directory: DataDirectory,
+    secrets: Secrets,
+    address: str,
 ) -> AsyncGenerator[asyncio.Task[None]]:
     """Run a dispatcher for this VM inside the context; yields its task."""
     assert machine.kind is not None
-    fields = template(given.config, address=address, insecure=True)
+    fields = template(inputs.config, address=address, insecure=True)
     # One instance type: the planner can choose no other VM.
     one_type = replace(
-        given.settings, types=(machine.kind,), template={**fields, "api_url": f"https://{address}"}
+        inputs.settings, types=(machine.kind,), template={**fields, "api_url": f"https://{address}"}
     )
     reach = SshBootstrap(
-        key=given.key,
+        key=inputs.key,
         directory=one_type.directory,
         probe_command=one_type.probe_command,
-        engine=given.config.Containers.RuntimeEngine,
-        runner=given.workshop.get,
+        engine=inputs.config.Containers.RuntimeEngine,
+        runner=inputs.workshop.get,
         certificate=directory.certificate,
         port=one_type.ssh_port,
     )
     fleet = CloudFleet(
         one_type,
-        OneInstance(given.driver, machine.key),
+        OneInstance(inputs.driver, machine.key),
         reach,
-        public_key=public_text(given.key),
+        public_key=public_text(inputs.key),
         certificate_path=reach.certificate_path,
         clock=asyncio.get_running_loop().time,
     )
@@ -360,7 +364,7 @@ async def _dispatching(
         work = dispatch(
             client,
             fleet,
-            settings(given.config, "cloud"),
+            settings(inputs.config, "cloud"),
             events=events(client, kinds=(KIND,)),
         )
         task = asyncio.create_task(_together(fleet.serve(), work), name="dispatcher of the trial")
@@ -374,8 +378,8 @@ async def _dispatching(
 
 async def _together(*work: Coroutine[Any, Any, None]) -> None:
     async with asyncio.TaskGroup() as tasks:
-        for one in work:
-            tasks.create_task(one)
+        for coroutine in work:
+            tasks.create_task(coroutine)
 
 
 def _request(kind: InstanceType) -> dict[str, object]:
