@@ -20,7 +20,7 @@ async def test_charges(database: Database) -> None:
         await quotas.charge(tx, "b", [ADA], StoredCharge(5, False, ONE, True))
         await quotas.charge(tx, "c", [ADA], StoredCharge(7, True, ONE))
         assert await quotas.used(tx, [ADA, LAB]) == {ADA: ONE + ONE + ONE, LAB: ONE}
-        assert await quotas.used(tx, [ADA], without="a", held=True) == {ADA: ONE}
+        assert await quotas.used(tx, [ADA], without="a", only_held=True) == {ADA: ONE}
         assert await quotas.used(tx, [ADA], workflows=True) == {ADA: ONE}
         assert await quotas.yielding(tx, ADA, 1 << 60, most=9) == [Charge("b", 5, ONE)]
         assert await quotas.admitted(tx, ADA, most=9) == ["b", "a"]

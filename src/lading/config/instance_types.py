@@ -45,17 +45,17 @@ def instance_types(
     configured. Raises Invalid.
     """
     return with_preemptible(
-        [_instance_type(name, one) for name, one in declared.items()], preemptible_factor
+        [_instance_type(name, settings) for name, settings in declared.items()], preemptible_factor
     )
 
 
-def _instance_type(name: str, one: InstanceTypeSettings) -> InstanceType:
+def _instance_type(name: str, settings: InstanceTypeSettings) -> InstanceType:
     gpu = Gpu(
-        stack=one.GPU.Stack,
-        count=one.GPU.DeviceCount,
-        driver=one.GPU.DriverVersion,
-        targets=tuple(one.GPU.HardwareTarget),
-        vram=one.GPU.VRAM,
+        stack=settings.GPU.Stack,
+        count=settings.GPU.DeviceCount,
+        driver=settings.GPU.DriverVersion,
+        targets=tuple(settings.GPU.HardwareTarget),
+        vram=settings.GPU.VRAM,
     )
     if gpu.count and gpu.stack not in ("cuda", "rocm"):
         raise Invalid(
@@ -63,10 +63,15 @@ def _instance_type(name: str, one: InstanceTypeSettings) -> InstanceType:
         )
     return InstanceType(
         name=name,
-        provider_type=one.ProviderType or name,
-        resources=Resources(one.VCPUs, one.RAM, one.IncludedScratch + one.AddedScratch, gpu.count),
-        price=one.Price,
-        preemptible=one.Preemptible,
+        provider_type=settings.ProviderType or name,
+        resources=Resources(
+            settings.VCPUs,
+            settings.RAM,
+            settings.IncludedScratch + settings.AddedScratch,
+            gpu.count,
+        ),
+        price=settings.Price,
+        preemptible=settings.Preemptible,
         gpu=gpu,
-        added=one.AddedScratch,
+        added=settings.AddedScratch,
     )

@@ -256,14 +256,14 @@ async def used(
     subjects: Collection[str],
     *,
     without: str = "",
-    held: bool = False,
+    only_held: bool = False,
     workflows: bool = False,
 ) -> dict[str, Amounts]:
-    """The amounts charged to each subject for all containers but `without`. `held` counts Locked
-    and Running containers alone, `workflows` containers that run workflows alone.
+    """The amounts charged to each subject for all containers but `without`. `only_held` counts
+    Locked and Running containers alone, `workflows` containers that run workflows alone.
     """
     amounts = dict.fromkeys(subjects, Amounts())
-    only = (" AND held = 1" if held else "") + (" AND runs_workflow = 1" if workflows else "")
+    only = (" AND held = 1" if only_held else "") + (" AND runs_workflow = 1" if workflows else "")
     for chunk, marks in parts(sorted(subjects)):
         rows = await tx.fetch(
             f"SELECT subject_uuid, {_SUMS} FROM quota_charges WHERE subject_uuid IN ({marks})"
