@@ -49,16 +49,16 @@ def test_what_a_head_announces(headers: dict[str, str], length: int | None) -> N
 async def test_a_body_of_somebody_known_is_read_to_the_end() -> None:
     reader = BodyReader(API(MaxRequestSize=10))
     assert (
-        await reader.read(Sender(b"foo", b"bar").receive, {"content-length": "6"}, known=True)
+        await reader.read(Sender(b"foo", b"bar").receive, {"content-length": "6"}, is_known=True)
         == b"foobar"
     )
     with pytest.raises(TooLarge, match="more than 10 bytes"):
         await reader.read(
-            Sender(b"12345678", b"12345").receive, {"transfer-encoding": "chunked"}, known=True
+            Sender(b"12345678", b"12345").receive, {"transfer-encoding": "chunked"}, is_known=True
         )
     with pytest.raises(Malformed, match="ended before"):
         await reader.read(
-            Sender(b"12", ends=False, leaves=True).receive, {"content-length": "3"}, known=True
+            Sender(b"12", ends=False, leaves=True).receive, {"content-length": "3"}, is_known=True
         )
 
 
@@ -76,20 +76,22 @@ async def test_nothing_of_a_refused_body_is_read(
     sender = Sender(b"foo")
     reader = BodyReader(API(MaxRequestSize=10), stranger_body=5)
     with pytest.raises(kind):
-        await reader.read(sender.receive, headers, known=known)
+        await reader.read(sender.receive, headers, is_known=known)
     assert sender.asked == 0
 
 
 async def test_bodies_of_strangers_share_a_little_memory() -> None:
     reader = BodyReader(API(), stranger_body=5, stranger_bodies=8)
     slow = asyncio.create_task(
-        reader.read(Sender(b"f", ends=False).receive, {"content-length": "5"}, known=False)
+        reader.read(Sender(b"f", ends=False).receive, {"content-length": "5"}, is_known=False)
     )
     await asyncio.sleep(0)
     assert reader.reserved == 5
     with pytest.raises(Unavailable, match="without a token"):
-        await reader.read(Sender(b"12345").receive, {"content-length": "5"}, known=False)
-    assert await reader.read(Sender(b"123").receive, {"content-length": "3"}, known=False) == b"123"
+        await reader.read(Sender(b"12345").receive, {"content-length": "5"}, is_known=False)
+    assert (
+        await reader.read(Sender(b"123").receive, {"content-length": "3"}, is_known=False) == b"123"
+    )
     slow.cancel()
     with pytest.raises(asyncio.CancelledError):
         await slow
@@ -99,10 +101,10 @@ async def test_bodies_of_strangers_share_a_little_memory() -> None:
 async def test_a_body_of_a_stranger_comes_in_time() -> None:
     reader = BodyReader(API(RequestHeadTimeout=0.01))
     with pytest.raises(RequestError, match="did not come within") as told:
-        await reader.read(Sender().receive, {"content-length": "5"}, known=False)
+        await reader.read(Sender().receive, {"content-length": "5"}, is_known=False)
     assert told.value.status == 408
     assert reader.reserved == 0
 
 
 async def test_an_application_that_is_called_without_a_head_reads_what_there_is() -> None:
-    assert await BodyReader(API()).read(Sender(b"foo").receive, {}, known=False) == b"foo"
+    assert await BodyReader(API()).read(Sender(b"foo").receive, {}, is_known=False) == b"foo"

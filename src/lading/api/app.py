@@ -241,8 +241,8 @@ class Application:
     ) -> ApiResponse:
         path: str = scope["path"]
         params = read_query(scope["query_string"])
-        method, found, document = self._read_call(scope["method"], path, headers, params, raw)
-        route, uuid, rest = found or self._route(method, path)
+        method, matched, document = self._read_call(scope["method"], path, headers, params, raw)
+        route, uuid, subpath = matched or self._route(method, path)
         scope[ROUTE] = route.name
         select = (
             check_select(params.get("select"), route.shows) if route.shows is not None else None
@@ -256,7 +256,7 @@ class Application:
             request_id=request_id,
             address=(scope.get("client") or ("",))[0],
             uuid=uuid,
-            rest=rest,
+            rest=subpath,
             params=params,
             document=document,
             raw=raw,
@@ -307,10 +307,10 @@ class Application:
         if method not in _BODIED:
             return b"", None
         if length == 0:
-            return await self._bodies.read(receive, headers, known=False), None
+            return await self._bodies.read(receive, headers, is_known=False), None
         token = authentication.find_token(headers, read_query(scope["query_string"]))
         principal = await authentication.authenticate(self.services, token)
-        known = principal is not None and not principal.is_anonymous
+        is_known = principal is not None and not principal.is_anonymous
         if principal is not None:
             authentication.note_caller(scope, principal)
         # A large body is refused before it is read: for a path that does not exist, or a token
@@ -322,7 +322,7 @@ class Application:
                 # POST may stand for another method.
                 check_scope(principal, method, path)
         began = asyncio.get_running_loop().time()
-        raw = await self._bodies.read(receive, headers, known=known)
+        raw = await self._bodies.read(receive, headers, is_known=is_known)
         # A token that was checked long ago may have been revoked while the body was read: it is
         # looked up again.
         is_fresh = asyncio.get_running_loop().time() - began < _FRESH
@@ -383,9 +383,9 @@ class Application:
         the principal of a call without another token.
         """
         readers = [
-            one
-            for one in await authentication.find_readers(self.services, params)
-            if one.is_active and covers(one, "GET", path)
+            reader
+            for reader in await authentication.find_readers(self.services, params)
+            if reader.is_active and covers(reader, "GET", path)
         ]
         # The first valid reader stands in for a missing token.
         if principal is None and readers:
@@ -444,26 +444,31 @@ async def _begun(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     async def parts() -> AsyncGenerator[bytes]:
         async with aclosing(stream):
             yield first
-            async for part in stream:
-                yield part
+            async for chunk in stream:
+                yield chunk
 
     return parts()
 
 
 def _head(response: ApiResponse, request_id: str, length: int) -> list[tuple[bytes, bytes]]:
     """The headers of a response; `length` is that of a body which is no stream."""
-    given = response.headers
+    response_headers = response.headers
     headers = [
         (b"x-request-id", request_id.encode("latin-1", "replace")),
         (b"access-control-allow-origin", b"*"),
         (b"x-content-type-options", b"nosniff"),
     ]
-    if "Content-Type" not in given:
+    if "Content-Type" not in response_headers:
         headers.append((b"content-type", b"application/json; charset=utf-8"))
     headers += [
-        (name.lower().encode(), value.encode("latin-1", "replace")) for name, value in given.items()
+        (name.lower().encode(), value.encode("latin-1", "replace"))
+        for name, value in response_headers.items()
     ]
-    if response.stream is None and response.status != 204 and "Content-Length" not in given:
+    if (
+        response.stream is None
+        and response.status != 204
+        and "Content-Length" not in response_headers
+    ):
         headers.append((b"content-length", b"%d" % length))
     return headers
 
@@ -478,8 +483,8 @@ async def _send_response(response: ApiResponse, request_id: str, method: str, se
         return
     async with aclosing(response.stream) as stream:
         if method != "HEAD":
-            async for part in stream:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+            async for chunk in stream:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -98,7 +98,7 @@ def _make_access(config: Config, live: Path, certificate: Path | None) -> Contai
     containers = config.Containers
     return ContainerAccess(
         config=config,
-        spool=Spool(live, kept=Amount(containers.DiskReserve, containers.DiskReserveFiles)),
+        spool=Spool(live, disk_reserve=Amount(containers.DiskReserve, containers.DiskReserveFiles)),
         certificate=certificate,
         tunnels=Tunnels(most=config.API.MaxGatewayTunnels),
         turns=Turns(pacer=Pacer(_SESSION_RATE)),

@@ -89,8 +89,8 @@ async def can_read(
     include_trash: bool = False,
 ) -> bool:
     """Whether the caller, or one of the readers beside it, can read a record that exists."""
-    for one in principal.everybody if principal.readers else (principal,):
-        if await _can_read(tx, clock, config, kind, record, one, include_trash=include_trash):
+    for reader in principal.everybody if principal.readers else (principal,):
+        if await _can_read(tx, clock, config, kind, record, reader, include_trash=include_trash):
             return True
     return False
 
@@ -130,8 +130,8 @@ async def present(
 ) -> set[str]:
     """The hashes of which the principal can read the content."""
     reader = reader_of(acting)
-    wanted = sorted({one for one in hashes if ids.is_pdh(one)})
-    return await contents.present(tx, wanted, clock.now(), reader=reader)
+    pdhs = sorted({hash for hash in hashes if ids.is_pdh(hash)})
+    return await contents.present(tx, pdhs, clock.now(), reader=reader)
 
 
 async def readable_uuids(
@@ -143,15 +143,15 @@ async def readable_uuids(
     principal: Principal,
 ) -> set[str]:
     """The uuids among `uuids` of records of a type that the principal can read."""
-    wanted, found = tuple(dict.fromkeys(uuids)), set[str]()
+    candidates, matches = tuple(dict.fromkeys(uuids)), set[str]()
     roles = config.Users.RoleGroupsVisibleToAll
     readable = access.readable(kind, principal, now=clock.now(), roles=roles, few=True)
-    for at in range(0, len(wanted), _BATCH):
-        some = Among(Column("uuid", Type.STRING), wanted[at : at + _BATCH])
+    for at in range(0, len(candidates), _BATCH):
+        some = Among(Column("uuid", Type.STRING), candidates[at : at + _BATCH])
         query = Query(where=(some, *readable), select=("uuid",), limit=_BATCH)
         rows = await records.search(tx, tx.dialect, kind, query)
-        found |= {str(row["uuid"]) for row in rows}
-    return found
+        matches |= {str(row["uuid"]) for row in rows}
+    return matches
 
 
 def reader_of(acting: Principal) -> str | None:
@@ -164,7 +164,7 @@ async def check_content_scope(
     clock: ApiClock,
     principal: Principal,
     pdh: str,
-    what: str,
+    attribute: str,
     *,
     uuid: str = "",
 ) -> None:
@@ -172,7 +172,7 @@ async def check_content_scope(
     of a readable collection.
 
     `uuid` is a collection that is known to be readable and to have the content. Raises Forbidden
-    naming `what`, the attribute that asked for the content, whether the content exists or not.
+    naming `attribute`, the attribute that asked for the content, whether the content exists or not.
     """
     if access.covers_get(principal, COLLECTIONS, pdh, *([uuid] if uuid else [])):
         return
@@ -180,10 +180,12 @@ async def check_content_scope(
         records.equals(COLLECTIONS, "portable_data_hash", pdh),
         *access.readable(COLLECTIONS, principal, now=clock.now()),
     )
-    found = await records.find(tx, tx.dialect, COLLECTIONS, where)
-    if not any(access.covers_get(principal, COLLECTIONS, one["uuid"]) for one in found):
+    collections = await records.find(tx, tx.dialect, COLLECTIONS, where)
+    if not any(
+        access.covers_get(principal, COLLECTIONS, collection["uuid"]) for collection in collections
+    ):
         raise Forbidden(
-            f"Forbidden: {what}: the scopes of this token do not include "
+            f"Forbidden: {attribute}: the scopes of this token do not include "
             f"GET /arvados/v1/collections/{uuid or pdh}"
         )
 

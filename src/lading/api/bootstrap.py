@@ -157,8 +157,10 @@ async def _restrict(tx: Transaction, services: ApiServices, uuid: str) -> None:
         await generic.apply(tx, services, TOKENS, old, changes, user_uuid=services.ids.system_user)
 
 
-async def _ensure(tx: Transaction, services: ApiServices, kind: RecordType, given: Record) -> None:
-    if await records.get(tx, kind, given["uuid"]) is not None:
+async def _ensure(
+    tx: Transaction, services: ApiServices, kind: RecordType, attributes: Record
+) -> None:
+    if await records.get(tx, kind, attributes["uuid"]) is not None:
         return
     now, system = services.clock.now(), services.ids.system_user
     record = {
@@ -167,7 +169,7 @@ async def _ensure(tx: Transaction, services: ApiServices, kind: RecordType, give
         "created_at": now,
         "modified_at": now,
         "modified_by_user_uuid": system,
-        **given,
+        **attributes,
     }
     await records.insert(tx, kind, record)
     await permission_queries.follow_insert(tx, kind, record)

@@ -127,7 +127,7 @@ async def look_ahead(
     # Without reuse no container is searched for, so no time would be saved.
     if not services.database.shared or trees is None or not subject.use_existing:
         return None
-    if not any(isinstance(one, Resolve) for one in change.effects):
+    if not any(isinstance(effect, Resolve) for effect in change.effects):
         return None
     # Only a look ahead: the commit shows the error.
     with suppress(LadingError):
@@ -150,14 +150,14 @@ async def decide(
         facts = await _facts(tx, services, subject, acting, trees)
         made_of = recipe_resolution.resolve(subject, facts, policy=services.policy)
     filters = check_filters(subject.filters, CONTAINERS)
-    known = (
+    candidates = (
         await reuse_candidates.find(tx, services, made_of, filters, acting)
         if subject.use_existing
         else []
     )
     choice = reuse.choose(
         made_of,
-        known,
+        candidates,
         policy=services.policy,
         use_existing=subject.use_existing,
         only_reproduced=subject.only_reproduced,
@@ -239,7 +239,7 @@ async def waits_for_output(unit: Unit, subject: ContainerRequest, principal: Pri
 
     Raises Invalid for a draft, and for a token of limited scopes.
     """
-    sources = [one.request_uuid for one in mount_resolution.outputs(subject.mounts)]
+    sources = [output.request_uuid for output in mount_resolution.outputs(subject.mounts)]
     if not sources:
         return False
     rows = await records.among(unit.tx, REQUESTS, "uuid", sources)
@@ -416,7 +416,7 @@ async def _facts(
     has_live = mounts.has_kind(subject.mounts, mounts.MountKind.LIVE)
     has_trees = mounts.has_kind(subject.mounts, mounts.MountKind.GIT_TREE)
     named_trees = git_trees.references(subject.mounts) if has_trees else ()
-    if {one.target for one in named_trees} != trees.keys():
+    if {tree.target for tree in named_trees} != trees.keys():
         raise Conflict(f"{subject.uuid}: its mounts were changed at the same time; read it again")
     named, term = (
         mount_resolution.references(subject.mounts),
@@ -427,15 +427,15 @@ async def _facts(
     present = await authorization.present(tx, services.clock, hashes, acting) if hashes else set()
     image = await image_lookup.find(tx, services, term, acting, present)
     steps = await _step_images(tx, services, subject, acting) if subject.steps else {}
-    found = {
-        one.name: await _hash(tx, services.clock, services.config, one, acting, present)
-        for one in named
+    resolved = {
+        reference.name: await _hash(tx, services.clock, services.config, reference, acting, present)
+        for reference in named
     }
     if is_limited:
-        await _check_scopes(tx, services.clock, acting, image, term.uuid or "", named, found)
+        await _check_scopes(tx, services.clock, acting, image, term.uuid or "", named, resolved)
     if outputs := mount_resolution.outputs(subject.mounts):
-        found |= await _outputs(tx, services.clock, outputs, acting)
-    shown = mount_resolution.shown(subject.mounts, found)
+        resolved |= await _outputs(tx, services.clock, outputs, acting)
+    shown = mount_resolution.shown(subject.mounts, resolved)
     if has_live:
         live = mounts.live_places(subject.mounts)
         await check_live_places(tx, services.config, live, acting)
@@ -443,7 +443,7 @@ async def _facts(
         trees=trees,
         image_pdh=image,
         step_images=steps,
-        hashes=found,
+        hashes=resolved,
         user_uuid=acting.user_uuid,
         scopes=acting.scopes if is_limited else access.ALL_SCOPES,
         contents=_contents_shown(services, shown) if shown else {},
@@ -457,23 +457,25 @@ async def _check_scopes(
     image: str,
     image_uuid: str,
     named: Sequence[mount_resolution.CollectionReference],
-    found: Mapping[str, str | None],
+    resolved: Mapping[str, str | None],
 ) -> None:
     """Raise Forbidden if a token of limited scopes would read records through the container that
     it cannot read itself.
     """
     check = partial(authorization.check_content_scope, tx, clock, acting)
     await check(image, "container_image", uuid=image_uuid)
-    for one in named:
-        if (pdh := found[one.name]) is not None:
-            await check(pdh, f"mounts [{one.target}]", uuid="" if one.is_pdh else one.name)
+    for reference in named:
+        if (pdh := resolved[reference.name]) is not None:
+            await check(
+                pdh, f"mounts [{reference.target}]", uuid="" if reference.is_pdh else reference.name
+            )
 
 
 def _contents_shown(
     services: ApiServices, shown: Mapping[str, tuple[str, str]]
 ) -> dict[str, JsonObject]:
     """The contents that mounts show, by target, as far as they were read already."""
-    known = services.features[CONTENTS].known
+    known = services.features[CONTENTS].entries
     return {
         target: content
         for target, source in shown.items()
@@ -485,19 +487,19 @@ async def _step_images(
     tx: Transaction, services: ApiServices, subject: ContainerRequest, acting: Principal
 ) -> dict[str, str]:
     """The portable data hashes of the images of steps, by name. Raises Invalid."""
-    found: dict[str, str] = {}
+    images: dict[str, str] = {}
     for number, name in enumerate(names_in_steps(subject.steps)):
         term = image_names.parse_reference(name)
         present = await authorization.present(
             tx, services.clock, [term.pdh] if term.pdh else [], acting
         )
-        found[name] = await image_lookup.find(tx, services, term, acting, present)
+        images[name] = await image_lookup.find(tx, services, term, acting, present)
         if access.is_limited(acting):
             at = f"steps [{number}][container_image]"
             await authorization.check_content_scope(
-                tx, services.clock, acting, found[name], at, uuid=term.uuid or ""
+                tx, services.clock, acting, images[name], at, uuid=term.uuid or ""
             )
-    return found
+    return images
 
 
 async def outputs_of(tx: Transaction, requests: Iterable[str]) -> dict[str, str]:
@@ -525,18 +527,18 @@ async def _outputs(
     """The outputs of requests that mounts show: portable data hashes by the request's uuid, None
     for one that was not made or that the principal cannot read.
     """
-    hashes = await outputs_of(tx, dict.fromkeys(one.request_uuid for one in named))
+    hashes = await outputs_of(tx, dict.fromkeys(output.request_uuid for output in named))
     present = await authorization.present(tx, clock, hashes.values(), acting)
     if access.is_limited(acting):
-        for one in named:
-            pdh = hashes.get(one.request_uuid)
+        for output in named:
+            pdh = hashes.get(output.request_uuid)
             if pdh is not None:
                 await authorization.check_content_scope(
-                    tx, clock, acting, pdh, f"mounts [{one.target}]"
+                    tx, clock, acting, pdh, f"mounts [{output.target}]"
                 )
     return {
-        one.request_uuid: pdh if (pdh := hashes.get(one.request_uuid)) in present else None
-        for one in named
+        output.request_uuid: pdh if (pdh := hashes.get(output.request_uuid)) in present else None
+        for output in named
     }
 
 

@@ -57,12 +57,12 @@ _COMING: Final = _IN_QUEUE | {Category.BOOTING, Category.PREPARING}
 _TAKEN: Final = frozenset({ContainerState.LOCKED, ContainerState.RUNNING, ContainerState.COMPLETE})
 
 
-async def take_in(services: ApiServices, said: Mapping[str, WaitReason | None]) -> None:
+async def take_in(services: ApiServices, reports: Mapping[str, WaitReason | None]) -> None:
     """Learn from a dispatcher's report: note expectations, or the errors of earlier ones."""
-    ended = [uuid for uuid, one in said.items() if one is None][:_MOST_COMPARED]
+    ended = [uuid for uuid, report in reports.items() if report is None][:_MOST_COMPARED]
     if ended:
         await _compare(services.database, services.clock, ended)
-    fresh = [uuid for uuid, one in said.items() if one and one.reason in _IN_QUEUE]
+    fresh = [uuid for uuid, report in reports.items() if report and report.reason in _IN_QUEUE]
     if fresh and services.features[_WORK_INTERVAL].is_over(services.clock.time(), seconds=_PAUSE):
         await _note(services.database, services.clock, fresh[:_MOST_NOTED])
 
@@ -87,53 +87,53 @@ async def explain(
         return None
     now = services.clock.now()
     user = subject.committed_by_uuid if caller.is_admin else caller.user_uuid
-    known = await run_time_of(tx, container, user_uuid=user)
+    run_time = await run_time_of(tx, container, user_uuid=user)
     wait = await _wait(tx, services.clock, services.config, container, scene, caller)
     error = None if wait is None else expected_times.usual_error(await run_times.errors(tx))
-    finish = _finish(container, scene, known, wait=wait, now=now)
+    finish = _finish(container, scene, run_time, wait=wait, now=now)
     deadline = spot.deadline(subject.scheduling_parameters)
-    offers = _offers(services, container, known)
+    offers = _offers(services, container, run_time)
     return {
         "start_in": wait,
         "start_error": error,
-        "run_time": None if known is None else known.shown(),
+        "run_time": None if run_time is None else run_time.shown(),
         "finish_at": finish or None,
         "deadline": deadline or None,
         "is_late": bool(deadline) and (finish or now) > deadline,
-        "offers": [one.shown() for one in offers],
+        "offers": [offer.shown() for offer in offers],
         "sentences": [
-            *_time_sentences(wait, error, known, finish, now=now),
+            *_time_sentences(wait, error, run_time, finish, now=now),
             *_deadline_sentences(deadline, finish, now=now),
-            *_offer_sentences(offers, finish, known),
+            *_offer_sentences(offers, finish, run_time),
         ],
     }
 
 
 def _is_coming(container: Container, scene: Scene) -> bool:
     """Whether a container waits for nothing but room."""
-    reasons = {one.reason for one in scene.said}
+    reasons = {report.reason for report in scene.said}
     return container.priority > 0 and (not reasons or not reasons.isdisjoint(_COMING))
 
 
 def _finish(
-    container: Container, scene: Scene, known: RunTime | None, *, wait: float | None, now: str
+    container: Container, scene: Scene, run_time: RunTime | None, *, wait: float | None, now: str
 ) -> str:
     """When a container is expected to end, never before now; "" where nothing says so."""
     starts = container.started_at
     is_next = _is_coming(container, scene) and not scene.ahead
     if starts is None and (wait is not None or is_next):
         starts = later(now, wait or 0.0)
-    return max(later(starts, known.median), now) if known is not None and starts else ""
+    return max(later(starts, run_time.median), now) if run_time is not None and starts else ""
 
 
 def _time_sentences(
-    wait: float | None, error: float | None, known: RunTime | None, finish: str, *, now: str
+    wait: float | None, error: float | None, run_time: RunTime | None, finish: str, *, now: str
 ) -> Iterator[str]:
     if wait is not None:
         yield expected_times.start_sentence(wait, error)
-    if known is not None and finish:
+    if run_time is not None and finish:
         left = (parse_time(finish) - parse_time(now)).total_seconds()
-        yield expected_times.end_sentence(left, known)
+        yield expected_times.end_sentence(left, run_time)
 
 
 def _deadline_sentences(deadline: str, finish: str, *, now: str) -> list[str]:
@@ -146,12 +146,12 @@ def _deadline_sentences(deadline: str, finish: str, *, now: str) -> list[str]:
 
 
 def _offers(
-    services: ApiServices, container: Container, known: RunTime | None
+    services: ApiServices, container: Container, run_time: RunTime | None
 ) -> tuple[cloud_spot.Offer, ...]:
     """What its run costs on a preemptible and on an ordinary VM, where it may go to either."""
     config = services.config
     accepted = spot.preemption(container.scheduling_parameters)
-    if known is None or accepted is spot.Preemption.NEVER or container.started_at is not None:
+    if run_time is None or accepted is spot.Preemption.NEVER or container.started_at is not None:
         return ()
     scheduling, limits = container.scheduling_parameters, container.runtime_constraints
     try:
@@ -167,20 +167,22 @@ def _offers(
         need,
         requested_gpus(limits),
         types,
-        seconds=known.median,
+        seconds=run_time.median,
         extra_ram=config.Containers.ReserveExtraRAM,
     )
 
 
 def _offer_sentences(
-    offers: Iterable[cloud_spot.Offer], finish: str, known: RunTime | None
+    offers: Iterable[cloud_spot.Offer], finish: str, run_time: RunTime | None
 ) -> list[str]:
-    if known is None or not finish:
+    if run_time is None or not finish:
         return []
-    again = later(finish, known.median + cloud_spot.BOOT)
+    again = later(finish, run_time.median + cloud_spot.BOOT)
     return [
-        cloud_spot.offer_sentence(one, finish, later_finish=again if one.kind.preemptible else "")
-        for one in offers
+        cloud_spot.offer_sentence(
+            offer, finish, later_finish=again if offer.kind.preemptible else ""
+        )
+        for offer in offers
     ]
 
 
@@ -199,11 +201,11 @@ async def _wait(
     if scene.ahead >= scene.most:
         return None
     before = await run_times.waiting_before(tx, container.priority, container.created_at)
-    queue = [Container.from_record(one) for one in before]
-    running = [Container.from_record(one) for one in await run_times.running(tx)]
+    queue = [Container.from_record(row) for row in before]
+    running = [Container.from_record(row) for row in await run_times.running(tx)]
     view = _ALL
     if not caller.is_admin:
-        uuids = [one.uuid for one in (*running, *queue, container)]
+        uuids = [member.uuid for member in (*running, *queue, container)]
         readable = await authorization.readable_uuids(tx, clock, config, CONTAINERS, uuids, caller)
         view = _View(caller.user_uuid, frozenset(readable))
     pace = await _pace(tx, running, queue, container, view, now=clock.now())
@@ -258,12 +260,14 @@ async def _pace(
     taken to run as long as the others usually do, that of the container included; a running
     container of which only the number counts is taken to be half done.
     """
-    tools = {tool for one in (*running, *queue, asked) if (tool := view.tool(one)) is not None}
-    known = await run_times.find_all(tx, tools)
-    usual = expected_times.usual_seconds(one for some in known.values() for one in some)
+    tools = {
+        tool for member in (*running, *queue, asked) if (tool := view.tool(member)) is not None
+    }
+    by_tool = await run_times.find_all(tx, tools)
+    usual = expected_times.usual_seconds(run_time for some in by_tool.values() for run_time in some)
     if usual is None or not running:
         return None
-    times = {tool: expected_times.usual_seconds(some) or usual for tool, some in known.items()}
+    times = {tool: expected_times.usual_seconds(some) or usual for tool, some in by_tool.items()}
     moment = parse_time(now)
 
     def rest(container: Container) -> float:
@@ -273,8 +277,8 @@ async def _pace(
         elapsed = (moment - parse_time(container.started_at or now)).total_seconds()
         return expected_times.rest_of(times.get(tool, usual), elapsed)
 
-    work = [times.get(tool, usual) if (tool := view.tool(one)) else usual for one in queue]
-    return _Pace([rest(one) for one in running], work, usual)
+    work = [times.get(tool, usual) if (tool := view.tool(member)) else usual for member in queue]
+    return _Pace([rest(member) for member in running], work, usual)
 
 
 async def _note(database: Database, clock: ApiClock, uuids: Sequence[str]) -> None:
@@ -282,21 +286,27 @@ async def _note(database: Database, clock: ApiClock, uuids: Sequence[str]) -> No
     now = clock.now()
     async with database.reading() as tx:
         rows = await records.among(tx, CONTAINERS, "uuid", uuids)
-        found = sorted((Container.from_record(one) for one in rows), key=_place)
-        found = [one for one in found if one.state is ContainerState.QUEUED]
-        if not found:
+        containers = sorted((Container.from_record(row) for row in rows), key=_place)
+        containers = [
+            container for container in containers if container.state is ContainerState.QUEUED
+        ]
+        if not containers:
             return
-        last = found[-1]
+        last = containers[-1]
         queue = await run_times.waiting_before(tx, last.priority, last.created_at)
-        order = [Container.from_record(one) for one in queue]
-        running = [Container.from_record(one) for one in await run_times.running(tx)]
+        order = [Container.from_record(row) for row in queue]
+        running = [Container.from_record(row) for row in await run_times.running(tx)]
         pace = await _pace(tx, running, order, last, _ALL, now=now)
     if pace is None:
         return
     # Of a longer queue only the first ones were read.
     read = order if len(order) >= run_times.MOST_QUEUE else (*order, last)
-    place = {one.uuid: number for number, one in enumerate(read)}
-    waits = {one.uuid: pace.wait(place[one.uuid]) for one in found if one.uuid in place}
+    positions = {container.uuid: number for number, container in enumerate(read)}
+    waits = {
+        container.uuid: pace.wait(positions[container.uuid])
+        for container in containers
+        if container.uuid in positions
+    }
     expected = [ExpectedStart(uuid, now, wait) for uuid, wait in waits.items() if wait is not None]
     async with database.writing() as tx:
         await run_times.note_starts(tx, expected)
@@ -314,8 +324,10 @@ async def _compare(database: Database, clock: ApiClock, uuids: Sequence[str]) ->
     moment = clock.time()
     async with database.writing() as tx:
         errors = [
-            expected_times.error_of(one.wait, (moment - parse_time(one.noted_at)).total_seconds())
-            for one, state in await run_times.take_starts(tx, uuids)
+            expected_times.error_of(
+                start.wait, (moment - parse_time(start.noted_at)).total_seconds()
+            )
+            for start, state in await run_times.take_starts(tx, uuids)
             # One that was cancelled says nothing.
             if state in _TAKEN
         ]

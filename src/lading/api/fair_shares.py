@@ -84,16 +84,16 @@ class FairShares:
         self, claims: Mapping[str, Claim | None], stored: Mapping[str, Record]
     ) -> dict[str, int]:
         """The new priorities of containers whose stored priority is wrong, from their claims."""
-        known = await rows.tickets(self._tx, claims)
-        found: dict[str, int] = {}
+        tickets = await rows.tickets(self._tx, claims)
+        changed: dict[str, int] = {}
         for uuid, claim in claims.items():
-            value = await self._priority(stored[uuid], claim, known.get(uuid))
+            value = await self._priority(stored[uuid], claim, tickets.get(uuid))
             if value != stored[uuid]["priority"]:
-                found[uuid] = value
+                changed[uuid] = value
         # After all have left: one that comes forward must not be one that leaves.
         for uuid in await self._fill():
-            found.pop(uuid, None)
-        return found
+            changed.pop(uuid, None)
+        return changed
 
     async def enter(self, container: Container, claim: Claim) -> int:
         """Have a new container wait; its priority."""
@@ -130,18 +130,18 @@ class FairShares:
 
     async def follow(self, old: Record, new: Record) -> None:
         """Follow the change of a container's state."""
-        one = (await rows.tickets(self._tx, [new["uuid"]])).get(new["uuid"])
-        if one is None:
+        entry = (await rows.tickets(self._tx, [new["uuid"]])).get(new["uuid"])
+        if entry is None:
             return
         if new["state"] == ContainerState.LOCKED:
-            await self._locked(one)
+            await self._locked(entry)
         elif new["state"] == ContainerState.QUEUED:
             # It keeps its tag, and what it was charged.
-            await rows.put_ticket(self._tx, replace(one, place=Place.EXACT, held_at=0, due=None))
+            await rows.put_ticket(self._tx, replace(entry, place=Place.EXACT, held_at=0, due=None))
         elif new["state"] in FINAL and old["state"] in HELD:
-            await self._ended(one)
+            await self._ended(entry)
         elif new["state"] in FINAL:
-            await self._left(one)
+            await self._left(entry)
             await self._fill()
 
     async def share_of(self, request: ContainerRequest) -> tuple[str, float]:
@@ -166,31 +166,31 @@ class FairShares:
             top = uuid
         return top, configured.get(top, 1.0)
 
-    async def _priority(self, row: Record, claim: Claim | None, one: StoredTicket | None) -> int:
+    async def _priority(self, row: Record, claim: Claim | None, entry: StoredTicket | None) -> int:
         if claim is None:
-            if one is not None and one.place is not Place.HELD:
-                await self._left(one)
+            if entry is not None and entry.place is not Place.HELD:
+                await self._left(entry)
             return 0
         if row["state"] in HELD:
             # The charge stays where it is; the level counts for children.
             own = priority.own_priority(claim.level, claim.request.created_at)
-            return own if one is None else _priority_of(one, claim.level)
-        if one is not None:
+            return own if entry is None else _priority_of(entry, claim.level)
+        if entry is not None:
             share, _ = await self.share_of(claim.request)
-            if (one.level, one.share) == (claim.level, share):
-                return _priority_of(one, claim.level)
-            await self._left(one)
+            if (entry.level, entry.share) == (claim.level, share):
+                return _priority_of(entry, claim.level)
+            await self._left(entry)
         return await self.enter(Container.from_record(row), claim)
 
     async def _clock(self, level: int) -> int:
         found = await rows.clock(self._tx, level)
         return found or fair_share.first_clock(self._now)
 
-    async def _account(self, one: StoredTicket, clock: int) -> tuple[ShareAccount, int]:
+    async def _account(self, entry: StoredTicket, clock: int) -> tuple[ShareAccount, int]:
         """The account of a ticket, brought up, and the largest tag that it locked."""
-        stored = await rows.account(self._tx, one.level, one.share)
+        stored = await rows.account(self._tx, entry.level, entry.share)
         account, reached = stored or (
-            ShareAccount(weight=one.ticket.weight, finish=clock, changed_at=self._now),
+            ShareAccount(weight=entry.ticket.weight, finish=clock, changed_at=self._now),
             clock,
         )
         return self._brought_up(account, clock), reached
@@ -203,64 +203,64 @@ class FairShares:
             account, clock=clock, now=self._now, half_life=half_life, floor=floor
         )
 
-    def _floor(self, account: ShareAccount, one: StoredTicket, clock: int) -> int:
-        ticket = one.ticket
+    def _floor(self, account: ShareAccount, entry: StoredTicket, clock: int) -> int:
+        ticket = entry.ticket
         return fair_share.floor(account, clock=clock, vcpus=ticket.vcpus, expected=ticket.expected)
 
     def _charged(
-        self, account: ShareAccount, one: StoredTicket, clock: int, *, is_first: bool = False
+        self, account: ShareAccount, entry: StoredTicket, clock: int, *, is_first: bool = False
     ) -> tuple[ShareAccount, StoredTicket]:
         """The account with a container that gets an exact tag; `is_first`: no other one waits."""
-        floor = clock if is_first else self._floor(account, one, clock)
+        floor = clock if is_first else self._floor(account, entry, clock)
         account, ticket = fair_share.admit(
             self._brought_up(account, clock, floor),
-            vcpus=one.ticket.vcpus,
-            expected=one.ticket.expected,
+            vcpus=entry.ticket.vcpus,
+            expected=entry.ticket.expected,
         )
-        return account, replace(one, place=Place.EXACT, ticket=ticket)
+        return account, replace(entry, place=Place.EXACT, ticket=ticket)
 
-    async def _locked(self, one: StoredTicket) -> None:
-        clock = await self._clock(one.level)
-        account, reached = await self._account(one, clock)
-        if one.place is Place.PARKED:
+    async def _locked(self, entry: StoredTicket) -> None:
+        clock = await self._clock(entry.level)
+        account, reached = await self._account(entry, clock)
+        if entry.place is Place.PARKED:
             # A dispatcher had room for it before it came forward; the clock stays.
-            account, one = self._charged(account, one, clock)
+            account, entry = self._charged(account, entry, clock)
         else:
-            waiting = await rows.exact(self._tx, one.level, one.share, since=0)
+            waiting = await rows.exact(self._tx, entry.level, entry.share, since=0)
             start = fair_share.virtual_start(
-                account, one.ticket, [other.ticket for other in waiting]
+                account, entry.ticket, [waiter.ticket for waiter in waiting]
             )
             reached = max(reached, start)
         clock = max(clock, reached)
-        held = replace(
-            one, place=Place.HELD, held_at=self._now, due=self._now + one.ticket.expected
+        held_entry = replace(
+            entry, place=Place.HELD, held_at=self._now, due=self._now + entry.ticket.expected
         )
-        await rows.put_ticket(self._tx, held)
-        await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
-        await self._forward(one.level, one.share, clock)
-        await self._align(one.level, one.share, clock)
-        other = await rows.passed_over(self._tx, one.level, clock=clock)
-        if other is not None and other != one.share:
-            await self._forward(one.level, other, clock)
+        await rows.put_ticket(self._tx, held_entry)
+        await rows.put_account(self._tx, entry.level, entry.share, account, reached=reached)
+        await self._forward(entry.level, entry.share, clock)
+        await self._align(entry.level, entry.share, clock)
+        passed_share = await rows.passed_over(self._tx, entry.level, clock=clock)
+        if passed_share is not None and passed_share != entry.share:
+            await self._forward(entry.level, passed_share, clock)
 
-    async def _ended(self, one: StoredTicket) -> None:
-        clock = await self._clock(one.level)
-        account, reached = await self._account(one, clock)
-        held = max(0, self._now - one.held_at)
-        account = fair_share.finish(account, one.ticket, held_ms=held)
-        await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
-        await rows.remove_ticket(self._tx, one.container_uuid)
-        await self._align(one.level, one.share, clock)
+    async def _ended(self, entry: StoredTicket) -> None:
+        clock = await self._clock(entry.level)
+        account, reached = await self._account(entry, clock)
+        held_ms = max(0, self._now - entry.held_at)
+        account = fair_share.finish(account, entry.ticket, held_ms=held_ms)
+        await rows.put_account(self._tx, entry.level, entry.share, account, reached=reached)
+        await rows.remove_ticket(self._tx, entry.container_uuid)
+        await self._align(entry.level, entry.share, clock)
 
-    async def _left(self, one: StoredTicket) -> None:
+    async def _left(self, entry: StoredTicket) -> None:
         """Take a container out that does not wait any more."""
-        await rows.remove_ticket(self._tx, one.container_uuid)
-        if one.place is Place.EXACT:
-            clock = await self._clock(one.level)
-            account, reached = await self._account(one, clock)
-            account = fair_share.withdraw(account, one.ticket)
-            await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
-            self._open[one.level, one.share] = clock
+        await rows.remove_ticket(self._tx, entry.container_uuid)
+        if entry.place is Place.EXACT:
+            clock = await self._clock(entry.level)
+            account, reached = await self._account(entry, clock)
+            account = fair_share.withdraw(account, entry.ticket)
+            await rows.put_account(self._tx, entry.level, entry.share, account, reached=reached)
+            self._open[entry.level, entry.share] = clock
 
     async def _fill(self) -> list[str]:
         """Have parked containers come forward for those that left; their uuids."""
@@ -279,15 +279,15 @@ class FairShares:
         floor = self._floor(account, parked[0], clock)
         coming = parked[: WINDOW - len(await rows.exact(self._tx, level, share, since=floor))]
         stored = await self._containers(coming)
-        for one in coming:
+        for entry in coming:
             # More may be known than when it came.
-            tool = tool_of(Container.from_record(stored[one.container_uuid]), 0)
+            tool = tool_of(Container.from_record(stored[entry.container_uuid]), 0)
             expected = await self._expected(tool, account)
-            one = replace(one, ticket=replace(one.ticket, expected=expected))
-            account, one = self._charged(account, one, clock)
-            await self._put(one, stored[one.container_uuid])
+            entry = replace(entry, ticket=replace(entry.ticket, expected=expected))
+            account, entry = self._charged(account, entry, clock)
+            await self._put(entry, stored[entry.container_uuid])
         await rows.put_account(self._tx, level, share, account, reached=reached)
-        return [one.container_uuid for one in coming]
+        return [entry.container_uuid for entry in coming]
 
     async def _align(self, level: int, share: str, clock: int) -> None:
         """Give the first waiting container of a share the tag that follows from what the share has
@@ -299,25 +299,25 @@ class FairShares:
             return
         account = stored[0]
         floor = self._floor(account, waiting[0], clock)
-        waiting = [one for one in waiting if one.ticket.tag >= floor] or waiting[-1:]
-        moved = fair_share.align(account, [one.ticket for one in waiting], floor=floor)
+        waiting = [entry for entry in waiting if entry.ticket.tag >= floor] or waiting[-1:]
+        moved = fair_share.align(account, [entry.ticket for entry in waiting], floor=floor)
         changed = waiting[: len(moved)]
         if changed:
-            found = await self._containers(changed)
-            for one, ticket in zip(changed, moved, strict=True):
-                await self._put(replace(one, ticket=ticket), found[one.container_uuid])
+            containers = await self._containers(changed)
+            for entry, ticket in zip(changed, moved, strict=True):
+                await self._put(replace(entry, ticket=ticket), containers[entry.container_uuid])
 
-    async def _put(self, one: StoredTicket, row: Record) -> None:
+    async def _put(self, entry: StoredTicket, row: Record) -> None:
         """Store an exact ticket, and the priority that follows."""
-        await rows.put_ticket(self._tx, one)
-        value = _priority_of(one, one.level)
+        await rows.put_ticket(self._tx, entry)
+        value = _priority_of(entry, entry.level)
         if value != row["priority"]:
             await self._unit.write_container(row, {"priority": value}, expected={})
 
     async def _containers(self, tickets: Sequence[StoredTicket]) -> dict[str, Record]:
-        uuids = [one.container_uuid for one in tickets]
-        found = await records.among(self._tx, CONTAINERS, "uuid", uuids)
-        return {row["uuid"]: row for row in found}
+        uuids = [entry.container_uuid for entry in tickets]
+        containers = await records.among(self._tx, CONTAINERS, "uuid", uuids)
+        return {row["uuid"]: row for row in containers}
 
     async def _expected(self, tool: Tool, account: ShareAccount) -> int:
         """Milliseconds for which a container of a tool is expected to be held."""
@@ -328,15 +328,15 @@ class FairShares:
 
     async def prolong(self) -> None:
         """Charge containers that are held for longer than was expected."""
-        for one in await rows.overdue(self._tx, self._now, most=_PROLONGED):
-            clock = await self._clock(one.level)
-            account, reached = await self._account(one, clock)
-            held = self._now - one.held_at
-            account, ticket = fair_share.prolong(account, one.ticket, held_ms=held)
-            longer = replace(one, ticket=ticket, due=one.held_at + ticket.expected)
+        for entry in await rows.overdue(self._tx, self._now, most=_PROLONGED):
+            clock = await self._clock(entry.level)
+            account, reached = await self._account(entry, clock)
+            held_ms = self._now - entry.held_at
+            account, ticket = fair_share.prolong(account, entry.ticket, held_ms=held_ms)
+            longer = replace(entry, ticket=ticket, due=entry.held_at + ticket.expected)
             await rows.put_ticket(self._tx, longer)
-            await rows.put_account(self._tx, one.level, one.share, account, reached=reached)
-            await self._align(one.level, one.share, clock)
+            await rows.put_account(self._tx, entry.level, entry.share, account, reached=reached)
+            await self._align(entry.level, entry.share, clock)
 
 
 def forget_before(now: datetime, half_life: float) -> int:
@@ -354,23 +354,23 @@ async def retire(unit: Unit) -> None:
     unit.stale(uuids)
 
 
-def _priority_of(one: StoredTicket, level: int) -> int:
-    if one.place is Place.PARKED:
-        return fair_share.parked_priority(level, one.created)
-    return fair_share.priority_at(level, one.ticket.tag)
+def _priority_of(entry: StoredTicket, level: int) -> int:
+    if entry.place is Place.PARKED:
+        return fair_share.parked_priority(level, entry.created)
+    return fair_share.priority_at(level, entry.ticket.tag)
 
 
 def _need(container: Container) -> Resources:
     nodes = container.scheduling_parameters.get("nodes")
     try:
-        one = resources.need(container.runtime_constraints)
+        need = resources.need(container.runtime_constraints)
     except Invalid:
         # No dispatcher can size it either.
         return Resources(1)
     if not isinstance(nodes, int) or nodes <= 1:
-        return one
+        return need
     shares = container.scheduling_parameters.get(SHARE_VCPUS) is True
-    return resources.gang_need(one, nodes, shares_vcpus=shares)
+    return resources.gang_need(need, nodes, shares_vcpus=shares)
 
 
 def milliseconds(moment: str) -> int:

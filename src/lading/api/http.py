@@ -146,14 +146,14 @@ class ApiCall:
         return given
 
     def _sent(self, kind: RecordType) -> Record:
-        given = self.params.get(kind.singular)
-        bare = self.document if given is None and isinstance(self.document, dict) else {}
+        attributes = self.params.get(kind.singular)
+        bare = self.document if attributes is None and isinstance(self.document, dict) else {}
         _check_beside(self.params, kind, bare)
-        if given is None:
+        if attributes is None:
             return {name: value for name, value in bare.items() if not _beside(name, kind)}
-        if not isinstance(given, dict):
+        if not isinstance(attributes, dict):
             raise Malformed(f"{kind.singular}: must be an object of attributes")
-        return given
+        return attributes
 
 
 def _beside(name: str, kind: RecordType) -> bool:
@@ -214,9 +214,9 @@ def read_body(raw: bytes, content_type: str) -> tuple[dict[str, JSON], JSON]:
     return {name: _value(name, value) for name, value in document.items()}, document
 
 
-def _form(text: bytes) -> dict[str, JSON]:
+def _form(body: bytes) -> dict[str, JSON]:
     try:
-        pairs = parse_qsl(text.decode(), keep_blank_values=True, max_num_fields=1000)
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000)
     except (UnicodeDecodeError, ValueError) as error:
         raise Malformed(f"parameters: {error}") from None
     if any(name.lstrip().startswith(("{", "[", '"')) and name.strip() != "{}" for name, _ in pairs):
@@ -246,24 +246,24 @@ def _value(name: str, value: JSON) -> JSON:
     return value
 
 
-def decode(text: bytes | str, what: str) -> JSON:
+def decode(encoded: bytes | str, subject: str) -> JSON:
     """The JSON document in a text that a client sent. Raises Malformed, also for a document that is
     nested too deep.
     """
     try:
-        document = _decode(text)
+        document = _decode(encoded)
     except RecursionError:
-        raise Malformed(_TOO_DEEP.format(what=what)) from None
+        raise Malformed(_TOO_DEEP.format(what=subject)) from None
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise Malformed(f"{what}: not JSON: {error}") from None
+        raise Malformed(f"{subject}: not JSON: {error}") from None
     brackets = (
         # Most documents have fewer brackets than the limit has levels, and need no walk.
-        text.count("[") + text.count("{")
-        if isinstance(text, str)
-        else text.count(b"[") + text.count(b"{")
+        encoded.count("[") + encoded.count("{")
+        if isinstance(encoded, str)
+        else encoded.count(b"[") + encoded.count(b"{")
     )
     if brackets > MAX_DEPTH and is_too_deep(document):
-        raise Malformed(_TOO_DEEP.format(what=what))
+        raise Malformed(_TOO_DEEP.format(what=subject))
     return document
 
 
@@ -297,7 +297,7 @@ class BodyReader:
         """Bytes that are reserved for bodies of unknown senders."""
         return self._strangers.taken
 
-    async def read(self, receive: Receive, headers: Mapping[str, str], *, known: bool) -> bytes:
+    async def read(self, receive: Receive, headers: Mapping[str, str], *, is_known: bool) -> bytes:
         """The whole body. A body that is refused is not read.
 
         Raises TooLarge, Malformed when the connection ends before the body; for unknown senders
@@ -311,7 +311,7 @@ class BodyReader:
             raise TooLarge(
                 f"request body: {length} bytes; at most {self._limits.MaxRequestSize} are taken"
             )
-        if known:
+        if is_known:
             return await _read(receive, self._limits.MaxRequestSize)
         return await self._read_of_stranger(receive, length)
 

@@ -69,21 +69,26 @@ async def _image_links(
     if not links and term.is_hash:
         by_hash = (
             Compare(link_class, "=", image_names.IMAGE_HASH),
-            Either(tuple(Like((name,), f"{one}%") for one in term.hashes)),
+            Either(tuple(Like((name,), f"{image_hash}%") for image_hash in term.hashes)),
         )
         links = await records.find(tx, tx.dialect, LINKS, (*readable, *by_hash))
     heads = [link["head_uuid"] for link in links if link["head_uuid"]]
-    collections = {one["uuid"]: one for one in await records.among(tx, COLLECTIONS, "uuid", heads)}
+    collections = {
+        collection["uuid"]: collection
+        for collection in await records.among(tx, COLLECTIONS, "uuid", heads)
+    }
     makers = await records.among(
         tx, USERS, "uuid", dict.fromkeys(str(link["modified_by_user_uuid"]) for link in links)
     )
     admins = {services.ids.system_user, *(user["uuid"] for user in makers if user["is_admin"])}
-    kept = [one for one in collections.values() if not is_trashed(one, now)]
+    untrashed = [
+        collection for collection in collections.values() if not is_trashed(collection, now)
+    ]
     usable = {
-        one["uuid"]
-        for one in kept
+        collection["uuid"]
+        for collection in untrashed
         if await authorization.can_read(
-            tx, services.clock, services.config, COLLECTIONS, one, acting
+            tx, services.clock, services.config, COLLECTIONS, collection, acting
         )
     }
     links = [link for link in links if link["head_uuid"] in usable]

@@ -26,13 +26,13 @@ async def learn(
     unit: Unit,
     ended: Container,
     subjects: Iterable[ContainerRequest],
-    known: Mapping[str, Container],
+    attempts: Mapping[str, Container],
 ) -> None:
-    """Keep what the end of a container teaches; `known` has the earlier attempts of its requests
+    """Keep what the end of a container teaches; `attempts` has the earlier attempts of its requests
     by uuid.
     """
     for subject in subjects:
-        earlier = [known[uuid] for uuid in subject.attempted_container_uuids if uuid in known]
+        earlier = [attempts[uuid] for uuid in subject.attempted_container_uuids if uuid in attempts]
         lesson = learned.lesson_of(ended, earlier)
         if lesson is not None:
             await lessons.keep(unit.tx, await tool_of(unit.tx, ended), lesson, now=unit.now)

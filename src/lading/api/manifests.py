@@ -65,21 +65,24 @@ async def find_content(tx: Transaction, clock: ApiClock, principal: Principal, p
     Raises NotFound.
     """
     parts = pdh.split("+")
-    wanted = "+".join(parts[:2])
-    if not ids.is_pdh(wanted):
+    bare_pdh = "+".join(parts[:2])
+    if not ids.is_pdh(bare_pdh):
         raise NotFound(f"Path not found: {pdh[:80]!r} is neither a uuid nor a portable data hash")
     now = clock.now()
     where = (
-        records.equals(COLLECTIONS, "portable_data_hash", wanted),
+        records.equals(COLLECTIONS, "portable_data_hash", bare_pdh),
         not_trashed(now),
         *access.readable(COLLECTIONS, principal, now=now),
     )
-    found = await records.find(tx, tx.dialect, COLLECTIONS, where)
-    if not found:
-        return await _find_log(tx, clock, principal, wanted)
+    collections = await records.find(tx, tx.dialect, COLLECTIONS, where)
+    if not collections:
+        return await _find_log(tx, clock, principal, bare_pdh)
     # Signatures end with the trash time: the collection that is kept longest gives the longest
     # ones.
-    return max(found, key=lambda one: (one["trash_at"] is None, one["trash_at"] or ""))
+    return max(
+        collections,
+        key=lambda collection: (collection["trash_at"] is None, collection["trash_at"] or ""),
+    )
 
 
 async def _find_log(tx: Transaction, clock: ApiClock, principal: Principal, pdh: str) -> Record:
@@ -97,48 +100,50 @@ async def _find_log(tx: Transaction, clock: ApiClock, principal: Principal, pdh:
     raise NotFound(f"Path not found: no collection with content {pdh}")
 
 
-def read_splicing(call: ApiCall, given: Record) -> Splicing:
+def read_splicing(call: ApiCall, attributes: Record) -> Splicing:
     """The splices in the parameters of a call. Raises Malformed."""
     files, segments = call.params.get("replace_files"), call.params.get("replace_segments")
     return Splicing(
-        splice.read_files(files, supplied=bool(given.get("manifest_text"))) if files else {},
+        splice.read_files(files, supplied=bool(attributes.get("manifest_text"))) if files else {},
         splice.read_segments(segments) if segments else (),
     )
 
 
 async def read_content(
     call: ApiCall,
-    given: Record,
+    attributes: Record,
     stored: Record | None,
     splicing: Splicing,
     *,
-    kept: frozenset[str] = frozenset(),
+    sent_locators: frozenset[str] = frozenset(),
 ) -> Record:
     """The manifest that results from a call, and the attributes that follow from it; empty if the
     call does not change the content.
 
-    `given` are the attributes sent, `stored` the present record, None on create; blocks whose
-    locators are among `kept` came with the call and need no signature. Raises Invalid for a
-    manifest or hash that is wrong, Malformed for a splicing, Forbidden for a block that the caller
-    could not read.
+    `attributes` are the attributes sent, `stored` the present record, None on create. Blocks whose
+    locators are among `sent_locators` came with the call and need no signature. Raises Invalid for
+    a wrong manifest or hash, Malformed for a splicing, Forbidden for a block that the caller could
+    not read.
     """
     services, principal = call.services, call.caller
-    text = given.get("manifest_text")
+    manifest_text = attributes.get("manifest_text")
     # The content is not part of the call: a client that sends the whole record back sends its hash.
-    if text is None and not splicing and stored is not None:
-        _check_hash(given, stored["portable_data_hash"])
+    if manifest_text is None and not splicing and stored is not None:
+        _check_hash(attributes, stored["portable_data_hash"])
         return {}
-    supplied = text or ""
+    supplied = manifest_text or ""
     counts = await _apart(
         # The check looks at each word: that of a large manifest would hold up all other calls.
         len(supplied),
-        lambda: _check_manifest(services.clock, services.config, principal, supplied, kept),
+        lambda: _check_manifest(
+            services.clock, services.config, principal, supplied, sent_locators
+        ),
     )
     if not splicing:
         content = await _apart(
             len(supplied), lambda: _facts(manifest.strip_signatures(supplied), *counts)
         )
-        _check_hash(given, content["portable_data_hash"])
+        _check_hash(attributes, content["portable_data_hash"])
         return content
     await _apart(
         0, lambda: _check_segments(services.clock, services.config, principal, splicing.segments)
@@ -149,19 +154,21 @@ async def read_content(
     )
     size = len(supplied) + len(current) + sum(map(len, contents.values()))
     content = await _apart(
-        size, lambda: _spliced(services.features[TREES], splicing, current, text, contents)
+        size, lambda: _spliced(services.features[TREES], splicing, current, manifest_text, contents)
     )
-    _check_hash(given, content["portable_data_hash"])
+    _check_hash(attributes, content["portable_data_hash"])
     return content
 
 
 async def sign(
-    clock: ApiClock, config: Config, principal: Principal, text: str, trash_at: str | None
+    clock: ApiClock, config: Config, principal: Principal, manifest_text: str, trash_at: str | None
 ) -> str:
     """The manifest, signed for a token until the signature's lifetime or the trash time ends,
     whichever is first.
     """
-    return await _apart(len(text), lambda: _sign(clock, config, principal, text, trash_at))
+    return await _apart(
+        len(manifest_text), lambda: _sign(clock, config, principal, manifest_text, trash_at)
+    )
 
 
 async def _fetch(
@@ -199,8 +206,10 @@ def _spliced(
     sent = filetree.from_manifest(manifest.strip_signatures(supplied or ""))
     tree = before
     if splicing.files:
-        found: dict[str, FileTree] = {pdh: trees.read(text) for pdh, text in contents.items()}
-        tree = splice.replace_files(before, splicing.files, supplied=sent, contents=found)
+        source_trees: dict[str, FileTree] = {
+            pdh: trees.read(manifest_text) for pdh, manifest_text in contents.items()
+        }
+        tree = splice.replace_files(before, splicing.files, supplied=sent, contents=source_trees)
     elif supplied is not None:
         tree = sent
     if splicing.segments:
@@ -209,39 +218,47 @@ def _spliced(
         rendered = filetree.to_manifest(tree)
         # The tree is remembered for the next call only under a text without signatures, which is
         # what is stored.
-        text = manifest.strip_signatures(rendered)
-        if text == rendered:
-            trees.note(text, tree)
-        return _facts(text, *manifest.check_total(*filetree.counts(tree)))
+        stored_text = manifest.strip_signatures(rendered)
+        if stored_text == rendered:
+            trees.note(stored_text, tree)
+        return _facts(stored_text, *manifest.check_total(*filetree.counts(tree)))
     except (Invalid, Malformed) as error:
         raise Malformed(f"replace_files: {error.message}") from None
 
 
-def _facts(text: str, files: int, size: int) -> Record:
+def _facts(manifest_text: str, files: int, size: int) -> Record:
     """The stored attributes that follow from a manifest without signatures."""
     return {
-        "manifest_text": text,
-        "portable_data_hash": manifest.portable_data_hash(text),
+        "manifest_text": manifest_text,
+        "portable_data_hash": manifest.portable_data_hash(manifest_text),
         "file_count": files,
         "file_size_total": size,
     }
 
 
-def _check_hash(given: Record, found: str) -> None:
-    sent = given.get("portable_data_hash")
-    if sent and str(sent).partition("+")[0] != found.partition("+")[0]:
-        raise Invalid(f"Portable data hash '{sent}' does not match computed hash '{found}'")
+def _check_hash(attributes: Record, computed: str) -> None:
+    sent = attributes.get("portable_data_hash")
+    if sent and str(sent).partition("+")[0] != computed.partition("+")[0]:
+        raise Invalid(f"Portable data hash '{sent}' does not match computed hash '{computed}'")
 
 
 def _check_manifest(
-    clock: ApiClock, config: Config, principal: Principal, text: str, kept: frozenset[str]
+    clock: ApiClock,
+    config: Config,
+    principal: Principal,
+    manifest_text: str,
+    sent_locators: frozenset[str],
 ) -> tuple[int, int]:
     """Number of files, and their bytes."""
     try:
-        counts = manifest.counts(text)
+        counts = manifest.counts(manifest_text)
     except Malformed as error:
         raise Invalid(f"manifest_text: {error.message}") from None
-    named = [one for one in manifest.locators(text) if one not in kept]
+    named = [
+        block_locator
+        for block_locator in manifest.locators(manifest_text)
+        if block_locator not in sent_locators
+    ]
     _check_locators(clock, config, principal, named, "manifest_text")
     return counts
 
@@ -250,12 +267,12 @@ def _check_segments(
     clock: ApiClock, config: Config, principal: Principal, segments: tuple[Repoint, ...]
 ) -> None:
     _check_locators(
-        clock, config, principal, [one.new.locator for one in segments], "replace_segments"
+        clock, config, principal, [segment.new.locator for segment in segments], "replace_segments"
     )
 
 
 def _check_locators(
-    clock: ApiClock, config: Config, principal: Principal, found: list[str], where: str
+    clock: ApiClock, config: Config, principal: Principal, locators: list[str], where: str
 ) -> None:
     settings = config.Collections
     if not settings.BlobSigning or (
@@ -267,18 +284,18 @@ def _check_locators(
         int(settings.BlobSigningTTL),
         settings.BlobSigningKey,
     )
-    for one in dict.fromkeys(found):
+    for block_locator in dict.fromkeys(locators):
         # The empty block is no secret.
-        if one.startswith(locator.EMPTY_BLOCK):
+        if block_locator.startswith(locator.EMPTY_BLOCK):
             continue
         try:
-            locator.verify(one, token=principal.token, ttl=ttl, key=key, now=now)
+            locator.verify(block_locator, token=principal.token, ttl=ttl, key=key, now=now)
         except LadingError as error:
             raise Forbidden(f"Forbidden: {where}: {error.message}") from None
 
 
 def _sign(
-    clock: ApiClock, config: Config, principal: Principal, text: str, trash_at: str | None
+    clock: ApiClock, config: Config, principal: Principal, manifest_text: str, trash_at: str | None
 ) -> str:
     settings = config.Collections
     now = clock.time()
@@ -286,15 +303,15 @@ def _sign(
     if trash_at is not None:
         trashed = parse_time(trash_at)
         if trashed <= now:
-            return text
+            return manifest_text
         expiry = min(expiry, trashed)
     if not settings.BlobSigning or not settings.BlobSigningKey:
-        return text
+        return manifest_text
     until, ttl = int(expiry.timestamp()), int(settings.BlobSigningTTL)
     return manifest.sign(
-        text,
-        lambda one: locator.signed(
-            one, token=principal.token, expiry=until, ttl=ttl, key=settings.BlobSigningKey
+        manifest_text,
+        lambda block_locator: locator.signed(
+            block_locator, token=principal.token, expiry=until, ttl=ttl, key=settings.BlobSigningKey
         ),
     )
 

@@ -206,44 +206,44 @@ class ServerMetrics:
 
     def families(self) -> Iterable[Metric]:
         """The gauges."""
-        found = self.figures
+        figures = self.figures
         yield plain(
             "lading_database_writable",
             "1 while the database takes changes, 0 once it was found damaged.",
-            float(found.writable),
+            float(figures.writable),
         )
         yield plain(
-            "lading_event_listeners", "Connections that listen for events.", found.listeners
+            "lading_event_listeners", "Connections that listen for events.", figures.listeners
         )
         yield gauge(
             "lading_containers",
             "Containers that have not ended, by state; on hold: queued, but nothing wants it now.",
-            [((name,), count) for name, count in (found.states or {}).items()],
+            [((name,), count) for name, count in (figures.states or {}).items()],
             ["state"],
         )
         yield gauge(
             "lading_containers_waiting",
             "Containers that wait, by the reason that a dispatcher reports; with several "
             "dispatchers a container counts for each.",
-            [((name,), count) for name, count in (found.reasons or {}).items()],
+            [((name,), count) for name, count in (figures.reasons or {}).items()],
             ["reason"],
         )
         yield plain(
             "lading_dispatchers",
             "Dispatchers that reported within the last three minutes.",
-            found.dispatchers,
+            figures.dispatchers,
         )
         yield plain(
             "lading_webhooks_failing",
             "Active webhooks whose last delivery failed.",
-            found.failing,
+            figures.failing,
         )
         yield plain(
             "lading_webhooks_paused",
             "Webhooks that are paused, by a user or after long failure.",
-            found.paused,
+            figures.paused,
         )
-        yield from _volume_families(found.volumes)
+        yield from _volume_families(figures.volumes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,45 +260,45 @@ async def _read_figures(
     async with database.reading() as tx:
         states = await live.live_counts(tx)
         hooks = await webhooks.counts(tx)
-        said = await statuses.counts(tx, now)
+        status_counts = await statuses.counts(tx, now)
     reasons = dict.fromkeys((*_REASONS, _OTHER), 0)
-    for reason, count in said.reasons.items():
+    for reason, count in status_counts.reasons.items():
         # Any dispatcher may report any word: the label keeps to the known ones.
         reasons[reason if reason in reasons else _OTHER] += count
     return replace(
         figures,
         states={name: states.get(name, 0) for name in _STATES},
         reasons=reasons,
-        dispatchers=said.dispatchers,
+        dispatchers=status_counts.dispatchers,
         failing=hooks["failing"],
         paused=hooks["paused"],
     )
 
 
 def _volume_families(volumes: Iterable[Record]) -> Iterable[Metric]:
-    known = [one for one in volumes if one["total"] is not None]
+    measured = [volume for volume in volumes if volume["total"] is not None]
     yield gauge(
         "lading_volume_size_bytes",
         "Size of a volume of the block store that has one.",
-        [((one["uuid"],), one["total"]) for one in known],
+        [((volume["uuid"],), volume["total"]) for volume in measured],
         ["volume"],
     )
     yield gauge(
         "lading_volume_free_bytes",
         "Free space of a volume of the block store.",
-        [((one["uuid"],), one["free"]) for one in known],
+        [((volume["uuid"],), volume["free"]) for volume in measured],
         ["volume"],
     )
     yield gauge(
         "lading_volume_faults",
         "Faults of a volume since the start of this server.",
-        [((one["uuid"],), one["faults"]) for one in volumes],
+        [((volume["uuid"],), volume["faults"]) for volume in volumes],
         ["volume"],
     )
     yield gauge(
         "lading_volume_damaged_blocks",
         "Damaged blocks that reads found on a volume since the start of this server.",
-        [((one["uuid"],), one["damaged"]) for one in volumes],
+        [((volume["uuid"],), volume["damaged"]) for volume in volumes],
         ["volume"],
     )
 

@@ -53,21 +53,24 @@ async def _settle(unit: Unit, stale: Collection[str], groups: Iterable[GroupKey]
     """
     rows = await _with_descendants(unit, stale)
     recompute, wanting = await _live(unit.tx, rows)
-    keys = {*groups, *(key for one in wanting if (key := priority.group_of(one)) is not None)}
+    keys = {
+        *groups,
+        *(key for request in wanting if (key := priority.group_of(request)) is not None),
+    }
     moved = await _out_of_step(unit.tx, keys, unit.now)
     if not moved <= rows.keys():
         rows = await _with_descendants(unit, (*stale, *sorted(moved)))
         recompute, wanting = await _live(unit.tx, rows)
     counting = await _counting(unit, wanting)
-    known = {uuid: row["priority"] for uuid, row in rows.items()}
-    known |= await _of_parents(unit.tx, counting, known.keys())
+    current_priorities = {uuid: row["priority"] for uuid, row in rows.items()}
+    current_priorities |= await _of_parents(unit.tx, counting, current_priorities.keys())
     if await unit.uses(Feature.QUOTAS):
-        counting = await quotas.admit(unit, rows, recompute, counting, known)
+        counting = await quotas.admit(unit, rows, recompute, counting, current_priorities)
     if await unit.uses(Feature.SHARES):
-        claims = fair_share.claims(known, counting, recompute=recompute)
+        claims = fair_share.claims(current_priorities, counting, recompute=recompute)
         changed = await fair_shares.of(unit).priorities(claims, rows)
     else:
-        changed = priority.propagate(known, counting, recompute=recompute)
+        changed = priority.propagate(current_priorities, counting, recompute=recompute)
     changes: dict[str, Record] = {uuid: {"priority": value} for uuid, value in changed.items()}
     for uuid, user in _heirs(rows, wanting):
         changes.setdefault(uuid, {})["runtime_user_uuid"] = user
@@ -82,14 +85,14 @@ def _heirs(
     do not want them any more, and that user.
     """
     by_container: dict[str, list[ContainerRequest]] = defaultdict(list)
-    for one in wanting:
-        if one.container_uuid is not None and one.priority:
-            by_container[one.container_uuid].append(one)
+    for request in wanting:
+        if request.container_uuid is not None and request.priority:
+            by_container[request.container_uuid].append(request)
     for uuid, requests in by_container.items():
         row = rows[uuid]
         # Read as a whole only where it may pass on.
         if row["state"] == ContainerState.QUEUED and all(
-            one.committed_by_uuid != row["runtime_user_uuid"] for one in requests
+            request.committed_by_uuid != row["runtime_user_uuid"] for request in requests
         ):
             user = reuse_rights.heir(Container.from_record(row), requests)
             if user is not None:
@@ -132,23 +135,25 @@ async def _turns(
 ) -> dict[GroupKey, frozenset[str]]:
     """The containers of each group that may run now."""
     return {
-        key: priority.take_turns(one for one, _ in await waiting.group_members(tx, *key, now=now))
+        key: priority.take_turns(
+            member for member, _ in await waiting.group_members(tx, *key, now=now)
+        )
         for key in groups
     }
 
 
 async def _out_of_step(tx: Transaction, groups: Iterable[GroupKey], now: str) -> set[str]:
     """The waiting containers of groups that have a priority out of turn, or none in their turn."""
-    found = set[str]()
+    out_of_step = set[str]()
     for key in groups:
         members = await waiting.group_members(tx, *key, now=now)
-        admitted = priority.take_turns(one for one, _ in members)
-        found |= {
-            one.container_uuid
-            for one, value in members
-            if not one.holds and (value > 0) is not (one.container_uuid in admitted)
+        admitted = priority.take_turns(member for member, _ in members)
+        out_of_step |= {
+            member.container_uuid
+            for member, value in members
+            if not member.holds and (value > 0) is not (member.container_uuid in admitted)
         }
-    return found
+    return out_of_step
 
 
 async def judge(
@@ -162,11 +167,11 @@ async def judge(
     """Whether each request counts now, by uuid, in words for a user (None: an administrator);
     `new`: they are being committed.
     """
-    found = await _judge_others(tx, subjects, now=now, new=new)
+    verdicts = await _judge_others(tx, subjects, now=now, new=new)
     if new:
-        return found
-    ready = [one for one in subjects if found[one.uuid].counts]
-    return found | await quotas.verdicts(tx, ready, now, reader=reader)
+        return verdicts
+    ready = [subject for subject in subjects if verdicts[subject.uuid].counts]
+    return verdicts | await quotas.verdicts(tx, ready, now, reader=reader)
 
 
 async def _judge_others(
@@ -178,20 +183,23 @@ async def _judge_others(
     """
     if not new:
         subjects = await _still_waiting(tx, subjects)
-    known = await _dependencies(tx, subjects)
-    found = {one.uuid: priority.judge_readiness(one, known, now=now) for one in subjects}
+    dependencies = await _dependencies(tx, subjects)
+    verdicts = {
+        subject.uuid: priority.judge_readiness(subject, dependencies, now=now)
+        for subject in subjects
+    }
     grouped = {
-        one.uuid: (one, key)
-        for one in subjects
-        if found[one.uuid].counts and (key := priority.group_of(one)) is not None
+        subject.uuid: (subject, key)
+        for subject in subjects
+        if verdicts[subject.uuid].counts and (key := priority.group_of(subject)) is not None
     }
     if not grouped:
-        return found
+        return verdicts
     turns = await _turns(tx, dict.fromkeys(key for _, key in grouped.values()), now)
-    return found | {
-        uuid: priority.out_of_turn(one)
-        for uuid, (one, key) in grouped.items()
-        if one.container_uuid not in turns[key]
+    return verdicts | {
+        uuid: priority.out_of_turn(subject)
+        for uuid, (subject, key) in grouped.items()
+        if subject.container_uuid not in turns[key]
     }
 
 
@@ -199,28 +207,33 @@ async def _still_waiting(
     tx: Transaction, subjects: list[ContainerRequest]
 ) -> list[ContainerRequest]:
     """The requests; the dependencies of a request that no longer waits are left out."""
-    depending = [one.uuid for one in subjects if one.depends_on]
+    depending = [subject.uuid for subject in subjects if subject.depends_on]
     if not depending:
         return subjects
     waiting_ones = await waiting.watching(tx, depending)
     return [
-        replace(one, depends_on=[]) if one.depends_on and one.uuid not in waiting_ones else one
-        for one in subjects
+        replace(subject, depends_on=[])
+        if subject.depends_on and subject.uuid not in waiting_ones
+        else subject
+        for subject in subjects
     ]
 
 
 async def _dependencies(tx: Transaction, subjects: list[ContainerRequest]) -> dict[str, Dependency]:
     """The requests that others depend on, with their containers, by uuid."""
-    named = dict.fromkeys(uuid for one in subjects for uuid in one.depends_on)
+    named = dict.fromkeys(uuid for subject in subjects for uuid in subject.depends_on)
     if not named:
         return {}
-    found = await records.among(tx, REQUESTS, "uuid", named)
-    others = {row["uuid"]: ContainerRequest.from_record(row) for row in found}
-    wanted = {one.container_uuid for one in others.values() if one.container_uuid}
-    rows = await records.among(tx, CONTAINERS, "uuid", sorted(wanted))
-    held = {row["uuid"]: Container.from_record(row) for row in rows}
+    request_rows = await records.among(tx, REQUESTS, "uuid", named)
+    others = {row["uuid"]: ContainerRequest.from_record(row) for row in request_rows}
+    container_uuids = {
+        dependency.container_uuid for dependency in others.values() if dependency.container_uuid
+    }
+    rows = await records.among(tx, CONTAINERS, "uuid", sorted(container_uuids))
+    containers = {row["uuid"]: Container.from_record(row) for row in rows}
     return {
-        uuid: Dependency(one, held.get(one.container_uuid or "")) for uuid, one in others.items()
+        uuid: Dependency(dependency, containers.get(dependency.container_uuid or ""))
+        for uuid, dependency in others.items()
     }
 
 
@@ -248,8 +261,12 @@ async def owners_in_trash(
     tx: Transaction, subjects: Iterable[ContainerRequest], now: str
 ) -> set[str]:
     """The owners of requests that are projects in the trash: such requests count as priority 0."""
-    found = await permissions.flags_by_group(tx, (one.owner_uuid for one in subjects))
-    return {uuid for uuid, one in found.items() if one.trash_at is not None and one.trash_at <= now}
+    flags = await permissions.flags_by_group(tx, (subject.owner_uuid for subject in subjects))
+    return {
+        uuid
+        for uuid, group_flags in flags.items()
+        if group_flags.trash_at is not None and group_flags.trash_at <= now
+    }
 
 
 async def parent_priority(unit: Unit, subject: ContainerRequest) -> dict[str, int | None]:
@@ -304,9 +321,9 @@ async def _counting(unit: Unit, wanting: list[ContainerRequest]) -> list[Contain
 
 
 async def _of_parents(
-    tx: Transaction, subjects: Iterable[ContainerRequest], known: Iterable[str]
+    tx: Transaction, subjects: Iterable[ContainerRequest], known_uuids: Iterable[str]
 ) -> dict[str, int | None]:
     """The priorities of the containers that made these requests, but for the known ones."""
-    parents = {one.requesting_container_uuid for one in subjects} - {None, *known}
+    parents = {subject.requesting_container_uuid for subject in subjects} - {None, *known_uuids}
     rows = await records.among(tx, CONTAINERS, "uuid", (uuid for uuid in parents if uuid))
     return {row["uuid"]: row["priority"] for row in rows}

@@ -58,7 +58,7 @@ class Ledger:
         """Requests that wait, of subjects whose quota limits them, as far as they were counted."""
         self._tx = unit.tx
         self._unit = unit
-        self._found: dict[QuotaKey, list[Quota]] = {}
+        self._by_key: dict[QuotaKey, list[Quota]] = {}
 
     async def concerning(self, subject: ContainerRequest) -> list[Quota]:
         """The quotas that concern a request."""
@@ -72,9 +72,9 @@ class Ledger:
             (subject.requesting_container_uuid or "") if in_tree else "",
             subject.uuid if in_tree else "",
         )
-        if key not in self._found:
-            self._found[key] = await quotas.concerning(self._tx, key, kinds)
-        return self._found[key]
+        if key not in self._by_key:
+            self._by_key[key] = await quotas.concerning(self._tx, key, kinds)
+        return self._by_key[key]
 
 
 def ledger_of(unit: Unit) -> Ledger:
@@ -90,34 +90,35 @@ async def admit(
 
     `parents` are the priorities of containers in `rows`, and of others that made the requests.
     """
-    known = {**parents, **priority.propagate(parents, counting, recompute=recompute)}
+    current = {**parents, **priority.propagate(parents, counting, recompute=recompute)}
     waits = await quota_waits.waits_for(unit.tx, recompute)
     charges = await quotas.charges_of(unit.tx, recompute)
     wanting: dict[str, list[tuple[int, ContainerRequest]]] = {}
     for subject in counting:
-        rank = priority.request_value(subject, known)
+        rank = priority.request_value(subject, current)
         wanting.setdefault(subject.container_uuid or "", []).append((rank, subject))
-    held: dict[str, QuotaWait] = {}
+    waiting: dict[str, QuotaWait] = {}
     queued = [uuid for uuid in recompute if rows[uuid]["state"] == ContainerState.QUEUED]
     # By rank: of what becomes ready together, the first gets the room.
     for uuid in sorted(
-        queued, key=lambda one: -max((r for r, _ in wanting.get(one, ())), default=0)
+        queued,
+        key=lambda queued_uuid: -max((r for r, _ in wanting.get(queued_uuid, ())), default=0),
     ):
-        ranked = sorted(wanting.get(uuid, ()), key=lambda one: (-one[0], one[1].uuid))
+        ranked = sorted(wanting.get(uuid, ()), key=lambda pair: (-pair[0], pair[1].uuid))
         container = Container.from_record(rows[uuid])
         short = await _settle_one(unit, container, ranked, charges.get(uuid, {}))
-        held |= {one.request_uuid: one for one in short}
-    for one in held.values():
-        if waits.get(one.request_uuid) != one:
-            await quota_waits.wait(unit.tx, one)
+        waiting |= {wait.request_uuid: wait for wait in short}
+    for wait in waiting.values():
+        if waits.get(wait.request_uuid) != wait:
+            await quota_waits.wait(unit.tx, wait)
     # A request that left a queue lets the next one be the first.
-    await quota_waits.unwait(unit.tx, waits.keys() - held.keys())
+    await quota_waits.unwait(unit.tx, waits.keys() - waiting.keys())
     unit.touch(
         was.queue
         for uuid, was in waits.items()
-        if uuid not in held or held[uuid].queue != was.queue
+        if uuid not in waiting or waiting[uuid].queue != was.queue
     )
-    return [one for one in counting if one.uuid not in held]
+    return [subject for subject in counting if subject.uuid not in waiting]
 
 
 async def _settle_one(
@@ -129,26 +130,26 @@ async def _settle_one(
     """Charge a waiting container to the quotas of its requests that have room; the requests that
     have none.
     """
-    kept: dict[str, int] = {}
+    ranks: dict[str, int] = {}
     short: list[QuotaWait] = []
-    wanted = rules.amounts_of(container)
+    amounts = rules.amounts_of(container)
     for rank, subject in ranked:
         concerning = await ledger_of(unit).concerning(subject)
         # Without priority it takes no room; its container has none through it either.
         if not concerning or rank <= 0:
             continue
         look = _Look.of(container, subject, rank)
-        found = await _look(unit, look, concerning, {*charged, *kept})
-        if isinstance(found, Shortage):
-            short.append(await _wait(unit, look, found, concerning))
+        outcome = await _look(unit, look, concerning, {*charged, *ranks})
+        if isinstance(outcome, Shortage):
+            short.append(await _wait(unit, look, outcome, concerning))
         else:
-            for one in concerning:
-                kept.setdefault(one.subject_uuid, rank)
-    for subject_uuid, rank in kept.items():
-        charge = StoredCharge(rank, False, wanted, rules.runs_workflow(container))
+            for quota in concerning:
+                ranks.setdefault(quota.subject_uuid, rank)
+    for subject_uuid, rank in ranks.items():
+        charge = StoredCharge(rank, False, amounts, rules.runs_workflow(container))
         if charged.get(subject_uuid) != charge:
             await quotas.charge(unit.tx, container.uuid, [subject_uuid], charge)
-    if surplus := charged.keys() - kept.keys():
+    if surplus := charged.keys() - ranks.keys():
         unit.touch(await quotas.discharge(unit.tx, container.uuid, surplus))
     return short
 
@@ -174,8 +175,8 @@ class _Look:
 
     def queues(self, subject_uuid: str) -> list[str]:
         """The queues of a subject in which others may come first."""
-        found = [subject_uuid, *([subject_uuid + WORKFLOWS] if self.runs_workflow else [])]
-        return [one for one in found if one != self.head]
+        queues = [subject_uuid, *([subject_uuid + WORKFLOWS] if self.runs_workflow else [])]
+        return [queue for queue in queues if queue != self.head]
 
     def follows(self, first: QuotaWait | None) -> bool:
         """Whether another request comes first."""
@@ -192,23 +193,23 @@ async def _look(
     and rank below give theirs away, if need be.
     """
     tx = unit.tx
-    missing = [one.subject_uuid for one in concerning if one.subject_uuid not in charged]
+    missing = [quota.subject_uuid for quota in concerning if quota.subject_uuid not in charged]
     used = await quotas.used(tx, missing, without=look.container_uuid) if missing else {}
     workflows = await _of_workflows(tx, missing, look)
     below: dict[str, list[rules.Charge]] = {}
     standings = []
-    for one in concerning:
-        uuid, spent = one.subject_uuid, await spending.spent(tx, one, unit.now)
+    for quota in concerning:
+        uuid, spent = quota.subject_uuid, await spending.spent(tx, quota, unit.now)
         if uuid not in used:
-            standings.append(Standing(quota=one, spent=spent))
+            standings.append(Standing(quota=quota, spent=spent))
             continue
-        if displaces and rules.exceeds(used[uuid] + look.wanted, one):
+        if displaces and rules.exceeds(used[uuid] + look.wanted, quota):
             below[uuid] = await quotas.yielding(tx, uuid, look.rank, most=MOST)
         first = [await quota_waits.first_waiting(tx, queue) for queue in look.queues(uuid)]
         yielding = sum((each.amounts for each in below.get(uuid, ())), start=Amounts())
         standings.append(
             Standing(
-                quota=one,
+                quota=quota,
                 used=used[uuid],
                 yielding=yielding,
                 is_behind=any(map(look.follows, first)),
@@ -216,19 +217,21 @@ async def _look(
                 spent=spent,
             )
         )
-    found = rules.find_room(look.wanted, standings)
-    if isinstance(found, Room):
-        await _displace(unit, found, below)
-    return found
+    outcome = rules.find_room(look.wanted, standings)
+    if isinstance(outcome, Room):
+        await _displace(unit, outcome, below)
+    return outcome
 
 
 async def _of_workflows(
-    tx: Transaction, subjects: Sequence[str], look: _Look, *, held: bool = False
+    tx: Transaction, subjects: Sequence[str], look: _Look, *, only_held: bool = False
 ) -> dict[str, Amounts]:
     """What is charged to each subject for workflows; nothing for a container that runs none."""
     if not look.runs_workflow or not subjects:
         return {}
-    return await quotas.used(tx, subjects, without=look.container_uuid, held=held, workflows=True)
+    return await quotas.used(
+        tx, subjects, without=look.container_uuid, only_held=only_held, workflows=True
+    )
 
 
 async def _displace(unit: Unit, room: Room, below: Mapping[str, Sequence[rules.Charge]]) -> None:
@@ -236,11 +239,11 @@ async def _displace(unit: Unit, room: Room, below: Mapping[str, Sequence[rules.C
     for subject_uuid, lacking in room.displaces.items():
         waiting = below[subject_uuid]
         left = lacking
-        for one in waiting:
-            if one.container_uuid in gone:
-                left -= one.amounts
+        for charge in waiting:
+            if charge.container_uuid in gone:
+                left -= charge.amounts
         chosen = rules.choose_displaced(
-            left, [one for one in waiting if one.container_uuid not in gone]
+            left, [charge for charge in waiting if charge.container_uuid not in gone]
         )
         gone |= set(chosen or ())
     for uuid in sorted(gone):
@@ -249,7 +252,9 @@ async def _displace(unit: Unit, room: Room, below: Mapping[str, Sequence[rules.C
 
 
 async def _wait(unit: Unit, look: _Look, short: Shortage, concerning: Iterable[Quota]) -> QuotaWait:
-    quota = next(one for one in concerning if one.subject_uuid == short.subject_uuid)
+    quota = next(
+        candidate for candidate in concerning if candidate.subject_uuid == short.subject_uuid
+    )
     again = spending.next_moment(quota, unit.now) if short.limit is Limit.MONEY else None
     if again is not None:
         unit.tx.after_commit(unit.services.events.wakeups.wake)
@@ -260,7 +265,7 @@ async def _wait(unit: Unit, look: _Look, short: Shortage, concerning: Iterable[Q
 
 async def fill(unit: Unit, subjects: Iterable[str]) -> None:
     """Give free room of quotas to the first requests of both queues."""
-    for subject_uuid in dict.fromkeys(one.removesuffix(WORKFLOWS) for one in subjects):
+    for subject_uuid in dict.fromkeys(subject.removesuffix(WORKFLOWS) for subject in subjects):
         for queue in (subject_uuid, subject_uuid + WORKFLOWS):
             for _ in range(MOST):
                 if not await _fill_one(unit, queue):
@@ -282,27 +287,31 @@ async def _fill_one(unit: Unit, queue: str) -> bool:
     if first is None:
         return False
     row = await records.get(unit.tx, REQUESTS, first.request_uuid)
-    held = await unit.container(first.container_uuid)
-    if row is None or held is None or held["state"] != ContainerState.QUEUED:
+    container_row = await unit.container(first.container_uuid)
+    if row is None or container_row is None or container_row["state"] != ContainerState.QUEUED:
         await quota_waits.unwait(unit.tx, [first.request_uuid])
-        unit.stale([first.container_uuid] if held is not None and held["state"] in LIVE else [])
+        unit.stale(
+            [first.container_uuid]
+            if container_row is not None and container_row["state"] in LIVE
+            else []
+        )
         return True
-    subject, container = ContainerRequest.from_record(row), Container.from_record(held)
+    subject, container = ContainerRequest.from_record(row), Container.from_record(container_row)
     concerning = await ledger_of(unit).concerning(subject)
     rank = first.rank
     if rank == _NEVER:
         rank = await _rank(unit, subject)
     look = _Look.of(container, subject, rank, queue)
     charged = (await quotas.charges_of(unit.tx, [container.uuid])).get(container.uuid, {})
-    found = await _look(unit, look, concerning, charged)
-    if isinstance(found, Room):
-        missing = [one.subject_uuid for one in concerning if one.subject_uuid not in charged]
+    outcome = await _look(unit, look, concerning, charged)
+    if isinstance(outcome, Room):
+        missing = [quota.subject_uuid for quota in concerning if quota.subject_uuid not in charged]
         charge = StoredCharge(rank, False, look.wanted, look.runs_workflow)
         await quotas.charge(unit.tx, container.uuid, missing, charge)
         await quota_waits.unwait(unit.tx, [subject.uuid])
         unit.stale([container.uuid])
         return True
-    moved = await _wait(unit, look, found, concerning)
+    moved = await _wait(unit, look, outcome, concerning)
     if moved != first:
         await quota_waits.wait(unit.tx, moved)
     # One that can never run is passed by; it is the last then.
@@ -349,8 +358,8 @@ async def _follow_state(unit: Unit, new: Record) -> None:
     elif state == ContainerState.QUEUED:
         charged = (await quotas.charges_of(unit.tx, [new["uuid"]])).get(new["uuid"], {})
         amounts = rules.amounts_of(Container.from_record(new))
-        for uuid, one in charged.items():
-            charge = dataclasses.replace(one, held=False, amounts=amounts)
+        for uuid, earlier in charged.items():
+            charge = dataclasses.replace(earlier, held=False, amounts=amounts)
             await quotas.charge(unit.tx, new["uuid"], [uuid], charge)
         unit.touch(charged)
         # What it has may have become too little meanwhile.
@@ -371,24 +380,24 @@ async def _hold(unit: Unit, row: Record) -> None:
         for _, subject in await unit.committed(container.uuid)
         if subject.is_wanted and subject.uuid not in waits
     ]
-    kept: dict[str, None] = {}
+    charged_subjects: dict[str, None] = {}
     short: Shortage | None = None
     is_free = False
     for subject in wanting:
         concerning = await ledger_of(unit).concerning(subject)
-        found = await _room_to_hold(unit, container, subject, concerning, charged)
-        if isinstance(found, Shortage):
-            short = found
+        outcome = await _room_to_hold(unit, container, subject, concerning, charged)
+        if isinstance(outcome, Shortage):
+            short = outcome
         else:
             is_free = True
-            kept |= {one.subject_uuid: None for one in concerning}
+            charged_subjects |= {quota.subject_uuid: None for quota in concerning}
     if not is_free and (short is not None or waits):
-        subjects = [short.subject_uuid] if short else [one.subject_uuid for one in waits.values()]
+        subjects = [short.subject_uuid] if short else [wait.subject_uuid for wait in waits.values()]
         raise NoRoom(f"{container.uuid}: cannot lock: no room in {await _titles(unit, subjects)}")
-    if surplus := charged.keys() - kept.keys():
+    if surplus := charged.keys() - charged_subjects.keys():
         unit.touch(await quotas.discharge(unit.tx, container.uuid, surplus))
     charge = StoredCharge(container.priority, True, amounts, rules.runs_workflow(container))
-    await quotas.charge(unit.tx, container.uuid, kept, charge)
+    await quotas.charge(unit.tx, container.uuid, charged_subjects, charge)
     if waits:
         # All of its requests count while it is held.
         unit.touch(await quota_waits.unwait_container(unit.tx, container.uuid))
@@ -396,8 +405,8 @@ async def _hold(unit: Unit, row: Record) -> None:
 
 
 async def _titles(unit: Unit, subjects: Iterable[str]) -> str:
-    found = await quotas.find(unit.tx, dict.fromkeys(subjects))
-    return ", ".join(one.title for one in found.values()) or "a quota"
+    by_subject = await quotas.find(unit.tx, dict.fromkeys(subjects))
+    return ", ".join(quota.title for quota in by_subject.values()) or "a quota"
 
 
 async def _room_to_hold(
@@ -407,23 +416,25 @@ async def _room_to_hold(
     """Whether a container may be locked: beside all that is held, and where it was not admitted
     before also beside all that was.
     """
-    if any(one.subject_uuid not in charged for one in concerning):
+    if any(quota.subject_uuid not in charged for quota in concerning):
         look = _Look.of(container, subject, await _rank(unit, subject))
         return await _look(unit, look, concerning, (), displaces=False)
-    uuids = [one.subject_uuid for one in concerning]
+    uuids = [quota.subject_uuid for quota in concerning]
     look = _Look.of(container, subject, container.priority)
-    workflows = await _of_workflows(unit.tx, uuids, look, held=True)
-    held = await quotas.used(unit.tx, uuids, without=container.uuid, held=True) if uuids else {}
+    workflows = await _of_workflows(unit.tx, uuids, look, only_held=True)
+    used = (
+        await quotas.used(unit.tx, uuids, without=container.uuid, only_held=True) if uuids else {}
+    )
     return rules.find_room(
         look.wanted,
         [
             Standing(
-                quota=one,
-                used=held[one.subject_uuid],
-                workflows=workflows.get(one.subject_uuid),
-                spent=await spending.spent(unit.tx, one, unit.now),
+                quota=quota,
+                used=used[quota.subject_uuid],
+                workflows=workflows.get(quota.subject_uuid),
+                spent=await spending.spent(unit.tx, quota, unit.now),
             )
-            for one in concerning
+            for quota in concerning
         ],
     )
 
@@ -478,32 +489,32 @@ async def verdicts(
     """Those of the requests that wait for a quota, by uuid, with the reason in words for a user
     (None: an administrator).
     """
-    known = {one.uuid: one for one in subjects}
-    waits = await quota_waits.waits_of(tx, known)
+    by_uuid = {subject.uuid: subject for subject in subjects}
+    waits = await quota_waits.waits_of(tx, by_uuid)
     if not waits:
         return {}
-    names = {one.subject_uuid for one in waits.values()}
-    found, used = await quotas.find(tx, names), await quotas.used(tx, names)
-    spent = {uuid: await spending.spent(tx, one, now) for uuid, one in found.items()}
+    names = {wait.subject_uuid for wait in waits.values()}
+    by_subject, used = await quotas.find(tx, names), await quotas.used(tx, names)
+    spent = {uuid: await spending.spent(tx, quota, now) for uuid, quota in by_subject.items()}
     rows = await records.among(
-        tx, CONTAINERS, "uuid", dict.fromkeys(one.container_uuid for one in waits.values())
+        tx, CONTAINERS, "uuid", dict.fromkeys(wait.container_uuid for wait in waits.values())
     )
-    wanted = {row["uuid"]: rules.amounts_of(Container.from_record(row)) for row in rows}
+    amounts = {row["uuid"]: rules.amounts_of(Container.from_record(row)) for row in rows}
     verdict: dict[str, ReadinessVerdict] = {}
-    for uuid, one in waits.items():
-        quota = found.get(one.subject_uuid)
+    for uuid, wait in waits.items():
+        quota = by_subject.get(wait.subject_uuid)
         # Its quota was deleted a moment ago.
         if quota is not None:
             sentence = rules.shortage_sentence(
                 quota,
-                one.reason,
-                used=used[one.subject_uuid],
-                needed=wanted.get(one.container_uuid, Amounts()),
-                spent=spent.get(one.subject_uuid, Spent()),
+                wait.reason,
+                used=used[wait.subject_uuid],
+                needed=amounts.get(wait.container_uuid, Amounts()),
+                spent=spent.get(wait.subject_uuid, Spent()),
             )
             if not await is_readable(tx, quota, reader):
                 sentence = rules.HIDDEN_WAIT
-            is_money = one.reason in (Limit.MONEY, Limit.BUDGET)
+            is_money = wait.reason in (Limit.MONEY, Limit.BUDGET)
             readiness = Readiness.BUDGET if is_money else Readiness.QUOTA
             verdict[uuid] = ReadinessVerdict(readiness, sentence)
     return verdict
@@ -515,16 +526,16 @@ async def check_commit(unit: Unit, change: request.RequestChange) -> None:
     if subject.state is not request_phases.RequestState.COMMITTED or "state" not in change.changed:
         return
     ledger = ledger_of(unit)
-    for one in await ledger.concerning(subject):
-        if one.queued is None:
+    for quota in await ledger.concerning(subject):
+        if quota.queued is None:
             continue
-        before = ledger.queued.get(one.subject_uuid)
+        before = ledger.queued.get(quota.subject_uuid)
         if before is None:
-            before = await quotas.queued(unit.tx, one.subject_uuid, most=one.queued + 1)
+            before = await quotas.queued(unit.tx, quota.subject_uuid, most=quota.queued + 1)
         queued = partial(rules.check_queued, queued=before)
-        await check(unit.tx, one, queued, await _reader(unit))
+        await check(unit.tx, quota, queued, await _reader(unit))
         # Counted once in a transaction of many requests.
-        ledger.queued[one.subject_uuid] = before + 1
+        ledger.queued[quota.subject_uuid] = before + 1
 
 
 async def check_new(unit: Unit, change: request.RequestChange, container: Container) -> None:
@@ -533,13 +544,13 @@ async def check_new(unit: Unit, change: request.RequestChange, container: Contai
     """
     await check_commit(unit, change)
     if change.request.state is request_phases.RequestState.COMMITTED:
-        for one in await ledger_of(unit).concerning(change.request):
+        for quota in await ledger_of(unit).concerning(change.request):
             single = partial(
                 rules.check_single,
                 needed=rules.amounts_of(container),
                 runs_workflow=rules.runs_workflow(container),
             )
-            await check(unit.tx, one, single, await _reader(unit))
+            await check(unit.tx, quota, single, await _reader(unit))
 
 
 async def _reader(unit: Unit) -> str | None:

@@ -53,18 +53,20 @@ async def find(
         reader=authorization.reader_of(acting),
         now=services.clock.now(),
     )
-    found = await look(filters)
-    passing = {one.record["uuid"] for one in found}
+    candidates = await look(filters)
+    passing = {candidate.record["uuid"] for candidate in candidates}
     if filters:
         # Candidates that the filters exclude are judged too: the explanation names them.
-        found += [one for one in await look() if one.record["uuid"] not in passing]
-    if not acting.is_admin:
-        found = [
-            one
-            for one in found
-            if not has_foreign_secrets(Container.from_record(one.record), acting.user_uuid)
+        candidates += [
+            candidate for candidate in await look() if candidate.record["uuid"] not in passing
         ]
-    return await _judgeable(tx, services.clock, made_of, found, acting, passing=passing)
+    if not acting.is_admin:
+        candidates = [
+            candidate
+            for candidate in candidates
+            if not has_foreign_secrets(Container.from_record(candidate.record), acting.user_uuid)
+        ]
+    return await _judgeable(tx, services.clock, made_of, candidates, acting, passing=passing)
 
 
 async def check_rights(
@@ -82,14 +84,18 @@ async def waiting(tx: Transaction, uuid: str) -> set[str]:
     """The containers above a request: the container that made it, and all containers above that
     one.
     """
-    seen: set[str] = set()
+    seen_uuids: set[str] = set()
     frontier = [uuid]
     while frontier:
-        seen.update(frontier)
+        seen_uuids.update(frontier)
         rows = await records.among(tx, REQUESTS, "container_uuid", frontier)
         above: list[JSON] = [row["requesting_container_uuid"] for row in rows]
-        frontier = [one for one in dict.fromkeys(above) if one and one not in seen]
-    return seen
+        frontier = [
+            parent_uuid
+            for parent_uuid in dict.fromkeys(above)
+            if parent_uuid and parent_uuid not in seen_uuids
+        ]
+    return seen_uuids
 
 
 async def own_withdrawals(
@@ -117,26 +123,26 @@ async def _judgeable(
     that meet the filters, None if all do.
     """
     inputs = {
-        str(one.record["uuid"]): {*mount_resolution.named_hashes(one.record["mounts"])}
-        for one in stored
+        str(container.record["uuid"]): {*mount_resolution.named_hashes(container.record["mounts"])}
+        for container in stored
     }
     # The request's own inputs are known to be readable; often there are no others.
     own = {*mount_resolution.named_hashes(made_of.mounts)}
-    uuids = [str(one.record["uuid"]) for one in stored]
+    uuids = [str(container.record["uuid"]) for container in stored]
     links = await own_withdrawals(tx, uuids, acting.user_uuid) if uuids else []
-    withdrawn = {one["head_uuid"] for one in links}
+    withdrawn = {link["head_uuid"] for link in links}
     present = own | await authorization.present(
         tx, clock, set().union(*inputs.values()) - own, acting
     )
     return [
         Candidate(
-            Container.from_record(one.record),
-            one.log_present,
-            one.output_present,
-            passing is not None and one.record["uuid"] not in passing,
-            shown=one.shown,
-            inputs_readable=inputs[str(one.record["uuid"])] <= present,
-            withdrawn_for_user=one.record["uuid"] in withdrawn,
+            Container.from_record(container.record),
+            container.log_present,
+            container.output_present,
+            passing is not None and container.record["uuid"] not in passing,
+            shown=container.shown,
+            inputs_readable=inputs[str(container.record["uuid"])] <= present,
+            withdrawn_for_user=container.record["uuid"] in withdrawn,
         )
-        for one in stored
+        for container in stored
     ]

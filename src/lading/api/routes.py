@@ -189,14 +189,14 @@ class Routes:
     def __init__(self) -> None:
         self._collection: dict[tuple[str, str], dict[str, ApiRoute]] = {}
         self._member: dict[tuple[str, str], dict[str, ApiRoute]] = {}
-        self._rest: set[tuple[str, str]] = set()
+        self._with_subpath: set[tuple[str, str]] = set()
         for kind, action in actions():
             route = _route(kind, action)
             table = self._collection if action.scope is Scope.COLLECTION else self._member
             for method in _methods(action):
                 table.setdefault((kind.plural, action.path), {})[method] = route
             if action.has_subpath:
-                self._rest.add((kind.plural, action.path))
+                self._with_subpath.add((kind.plural, action.path))
         self._member["permissions", ""] = {
             "GET": ApiRoute(handler=links.get_permissions, name="permissions")
         }
@@ -221,7 +221,7 @@ class Routes:
         for table, middle in ((self._collection, ""), (self._member, "/{uuid}")):
             for (plural, action), methods in table.items():
                 below = f"/{action}" if action else ""
-                rest = "/{rest}" if (plural, action) in self._rest else ""
+                rest = "/{rest}" if (plural, action) in self._with_subpath else ""
                 path = f"{PREFIX}{plural}{middle}{below}{rest}"
                 yield from ((method, path, route) for method, route in methods.items())
 
@@ -240,7 +240,7 @@ class Routes:
 
     def _look(self, path: str) -> tuple[dict[str, ApiRoute], str, str] | None:
         if not path.startswith(PREFIX) or "//" in path:
-            path = "/" + "/".join(part for part in path.split("/") if part)
+            path = "/" + "/".join(segment for segment in path.split("/") if segment)
         fixed = _FIXED.get(path)
         if fixed is not None:
             return fixed, "", ""
@@ -251,11 +251,11 @@ class Routes:
             methods = self._collection.get((plural, tail))
             return (methods, "", "") if methods else None
         uuid, _, tail = tail.partition("/")
-        action, _, rest = tail.partition("/")
+        action, _, subpath = tail.partition("/")
         methods = self._member.get((plural, action))
-        if methods is None or (tail != action and (plural, action) not in self._rest):
+        if methods is None or (tail != action and (plural, action) not in self._with_subpath):
             return None
-        return methods, uuid, rest
+        return methods, uuid, subpath
 
 
 def actions() -> Iterator[tuple[RecordType, RecordAction]]:

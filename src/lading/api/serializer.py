@@ -62,14 +62,14 @@ _DERIVED: Final[Mapping[str, Mapping[str, tuple[tuple[str, ...], _Derive]]]] = {
 
 def needed(kind: RecordType, names: tuple[str, ...]) -> tuple[str, ...]:
     """The stored fields that the derived fields among `names` are computed from."""
-    known = _DERIVED.get(kind.plural, {})
-    wanted = {"uuid": None, "modified_at": None}
+    derived = _DERIVED.get(kind.plural, {})
+    fields = {"uuid": None, "modified_at": None}
     for name in names:
-        if name in known:
-            wanted |= dict.fromkeys(known[name][0])
+        if name in derived:
+            fields |= dict.fromkeys(derived[name][0])
     if kind is LOGS:
-        wanted["former_owner_uuid"] = None
-    return tuple(wanted)
+        fields["former_owner_uuid"] = None
+    return tuple(fields)
 
 
 def etag(record: Record) -> str:
@@ -89,10 +89,10 @@ def check_match(call: ApiCall, record: Record) -> None:
 
     For the transaction that changes the record.
     """
-    wanted = call.headers.get("if-match", "").strip()
+    condition = call.headers.get("if-match", "").strip()
     # An etag may be sent with or without quotes, and as one of several (RFC 9110, 13.1.1).
-    given = (one.strip().strip('"') for one in wanted.split(","))
-    if wanted and wanted != "*" and etag(record) not in given:
+    etags = (quoted.strip().strip('"') for quoted in condition.split(","))
+    if condition and condition != "*" and etag(record) not in etags:
         raise from_status(412, f"{record['uuid']}: it was changed meanwhile; read it again")
 
 
@@ -170,21 +170,21 @@ async def present(
     only the selected ones. The rows must have the same fields; they may be changed and become the
     answers.
     """
-    wanted = kind.visible if names is None else names
+    shown_names = kind.visible if names is None else names
     if kind in (USERS, GROUPS) and not distinct:
         await _decorate(tx, config, principal, kind, rows)
     if distinct:
-        return [show_row(kind, row, wanted, distinct=True) for row in rows]
+        return [show_row(kind, row, shown_names, distinct=True) for row in rows]
     if kind is LOGS:
         await _cut(tx, principal, rows)
-    shown = show_all(kind, rows, wanted)
+    shown = show_all(kind, rows, shown_names)
     if kind is USERS and not principal.is_admin:
         shown = [
-            one
+            record
             if row["uuid"] == principal.user_uuid
             # Of other users only what a directory of people needs.
-            else {name: one[name] for name in one if name in PUBLIC}
-            for row, one in zip(rows, shown, strict=True)
+            else {name: record[name] for name in record if name in PUBLIC}
+            for row, record in zip(rows, shown, strict=True)
         ]
     return shown
 
@@ -208,10 +208,10 @@ async def _cut(tx: Transaction, principal: Principal, rows: Sequence[Record]) ->
 
 
 async def _may_look_into(tx: Transaction, principal: Principal, owner_uuid: str) -> bool:
-    for one in principal.everybody:
-        if one.is_admin or owner_uuid == one.user_uuid:
+    for reader in principal.everybody:
+        if reader.is_admin or owner_uuid == reader.user_uuid:
             return True
-        if await permission_queries.level_in(tx, one.user_uuid, owner_uuid):
+        if await permission_queries.level_in(tx, reader.user_uuid, owner_uuid):
             return True
     return False
 

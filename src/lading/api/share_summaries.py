@@ -39,10 +39,10 @@ async def summaries(tx: Transaction, clock: ApiClock, config: Config) -> dict[st
     if not settings.Enabled:
         return {}
     now, used, weights = milliseconds(clock.now()), dict[str, float](), dict[str, float]()
-    for one in await rows.uses(tx):
-        halves = max(0, now - one.changed_at) / (settings.HalfLife * 1000)
-        used[one.share] = used.get(one.share, 0.0) + one.used * 2.0**-halves
-        weights[one.share] = one.weight
+    for use in await rows.uses(tx):
+        halves = max(0, now - use.changed_at) / (settings.HalfLife * 1000)
+        used[use.share] = used.get(use.share, 0.0) + use.used * 2.0**-halves
+        weights[use.share] = use.weight
     counts = await rows.counts(tx)
     all_used, all_weights = sum(used.values()), sum(weights.values())
     return {

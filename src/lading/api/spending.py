@@ -84,17 +84,17 @@ async def _tell(unit: Unit, quota: Quota, name: str, after: Spent, *, is_end: bo
     of the subject starts.
     """
     money = quota.money
-    text = crossing_sentence(quota, name, after, is_end=is_end)
+    sentence = crossing_sentence(quota, name, after, is_end=is_end)
     about: Record = {"uuid": quota.uuid, "owner_uuid": quota.owner_uuid}
     properties: Record = {
-        "text": text,
+        "text": sentence,
         "subject_uuid": quota.subject_uuid,
         "limit": name,
         "spent": after.total if name == Limit.BUDGET else after.period,
         "most": money.budget if name == Limit.BUDGET else money.limit,
     }
     kind = LogRowType.BUDGET_END if is_end else LogRowType.BUDGET_WARNING
-    await audit.note(unit.tx, unit.services, about, kind, text, properties)
+    await audit.note(unit.tx, unit.services, about, kind, sentence, properties)
     if is_end:
         unit.stale(await quotas.admitted(unit.tx, quota.subject_uuid, most=_MOST))
     for uuid in await quotas.running(unit.tx, quota.subject_uuid, most=_MOST):
@@ -102,10 +102,10 @@ async def _tell(unit: Unit, quota: Quota, name: str, after: Spent, *, is_end: bo
         await _warn(unit, uuid, ALL_SPENT if is_end else SHARE_SPENT)
 
 
-async def _warn(unit: Unit, container_uuid: str, text: str) -> None:
+async def _warn(unit: Unit, container_uuid: str, warning: str) -> None:
     row = await unit.container(container_uuid)
     if row is not None and row["state"] in HELD:
-        status = {**Container.from_record(row).runtime_status, "warning": text}
+        status = {**Container.from_record(row).runtime_status, "warning": warning}
         await unit.write_container(row, {"runtime_status": status}, expected={})
 
 
@@ -115,5 +115,5 @@ async def _stop(unit: Unit, quota: Quota, concerning: Concerning) -> None:
     """
     for container_uuid in await quotas.running(unit.tx, quota.subject_uuid, most=_MOST):
         for _, subject in await unit.committed(container_uuid):
-            if any(other.uuid == quota.uuid for other in await concerning(subject)):
+            if any(concerned.uuid == quota.uuid for concerned in await concerning(subject)):
                 unit.stop(subject.uuid)

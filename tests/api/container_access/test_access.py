@@ -15,7 +15,9 @@ UUID = "zzzzz-dz642-000000000000001"
 
 def _access(root: Path, token: str = "r" * 50, **containers: object) -> ContainerAccess:
     settings = {"SystemRootToken": token, "Containers": containers}
-    return ContainerAccess(config=load(None, settings), spool=Spool(root, kept=Amount(0, 0)))
+    return ContainerAccess(
+        config=load(None, settings), spool=Spool(root, disk_reserve=Amount(0, 0))
+    )
 
 
 def test_the_host_of_the_gateways_is_one_of_theirs(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
 
 
 def test_appends_may_be_repeated(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "live", kept=Amount())
+    spool = Spool(tmp_path / "live", disk_reserve=Amount())
     assert spool.append("c", "a.txt", b"hello ", offset=0) == 6
     assert spool.append("c", "a.txt", b"lo world", offset=3) == 11
     assert spool.append("c", "a.txt", b"hell", offset=0) == 11
@@ -27,12 +27,12 @@ def test_appends_may_be_repeated(tmp_path: Path) -> None:
 
 
 def test_whether_a_supervisor_posts_here(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "live", kept=Amount())
+    spool = Spool(tmp_path / "live", disk_reserve=Amount())
     assert not spool.is_current("c")
     spool.append("c", "a.txt", b"hello", offset=0)
     assert spool.is_current("c")
     # Another process of the same server does not know it yet.
-    assert not Spool(tmp_path / "live", kept=Amount()).is_current("c")
+    assert not Spool(tmp_path / "live", disk_reserve=Amount()).is_current("c")
     spool.mark_left("c")
     assert not spool.is_current("c")
     assert spool.append("c", "a.txt", b"", offset=0) == 5
@@ -44,7 +44,7 @@ def test_whether_a_supervisor_posts_here(tmp_path: Path) -> None:
 def test_gaps_bad_names_and_giants_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spool = Spool(tmp_path, kept=Amount())
+    spool = Spool(tmp_path, disk_reserve=Amount())
     with pytest.raises(Conflict, match="leaves a gap"):
         spool.append("c", "a", b"x", offset=1)
     for name in ("../a", ".hidden", "", "a/b", "a" * 101):
@@ -58,11 +58,11 @@ def test_gaps_bad_names_and_giants_are_refused(
 
 def test_the_reserve_of_the_disk_is_left(tmp_path: Path) -> None:
     with pytest.raises(Full, match=r"live/a: the disk of .* is almost full"):
-        Spool(tmp_path, kept=Amount(1 << 60, 0)).append("c", "a", b"x", offset=0)
+        Spool(tmp_path, disk_reserve=Amount(1 << 60, 0)).append("c", "a", b"x", offset=0)
 
 
 def test_spools_go(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, kept=Amount())
+    spool = Spool(tmp_path, disk_reserve=Amount())
     for uuid in ("c", "d"):
         spool.append(uuid, "a", b"x", offset=0)
     spool.remove("c")
@@ -82,14 +82,14 @@ def test_a_disk_that_fails(
 
     monkeypatch.setattr(Path, "mkdir", fail)
     with pytest.raises(kind, match=r"live/a\.txt: cannot be written") as caught:
-        Spool(tmp_path, kept=Amount()).append("c", "a.txt", b"x", offset=0)
+        Spool(tmp_path, disk_reserve=Amount()).append("c", "a.txt", b"x", offset=0)
     assert type(caught.value) is kind
 
 
 def test_records_leave_a_part_of_the_reserve(tmp_path: Path) -> None:
     free = read_disk(tmp_path).free.size
-    Spool(tmp_path / "live", kept=Amount(0, 0)).check_records(1000)
-    Spool(tmp_path / "live", kept=Amount(free * 3, 0)).check_records(1000)
+    Spool(tmp_path / "live", disk_reserve=Amount(0, 0)).check_records(1000)
+    Spool(tmp_path / "live", disk_reserve=Amount(free * 3, 0)).check_records(1000)
     for kept, need in ((free * 5, 0), (0, free)):
         with pytest.raises(Full, match="nothing more can be stored now"):
-            Spool(tmp_path / "live", kept=Amount(kept, 0)).check_records(need)
+            Spool(tmp_path / "live", disk_reserve=Amount(kept, 0)).check_records(need)

@@ -110,7 +110,7 @@ async def test_only_readable_collections_are_looked_into(it: World) -> None:
     spec = await it.spec(mounts=mount(secret, "b"), token=token)
     refused = await it.request("POST", "container_requests", spec, token=token)
     assert refused.status == 422
-    assert not len(it.app.services.features[CONTENTS].known)
+    assert not len(it.app.services.features[CONTENTS].entries)
 
 
 async def test_a_writable_copy_keeps_its_name(it: World) -> None:

@@ -158,7 +158,7 @@ async def _entrants(
     if links:
         rows = await records.matching(tx, REQUESTS, container_uuid=container.uuid)
         heads |= {str(row["uuid"]) for row in rows}
-    inviters = {str(one["owner_uuid"]) for one in links if one["head_uuid"] in heads}
+    inviters = {str(link["owner_uuid"]) for link in links if link["head_uuid"] in heads}
     return entering.entrants(container, principal, inviters)
 
 
@@ -172,9 +172,9 @@ async def check_wanted(tx: Transaction, policy: Policy, container: Container) ->
     rows = await records.matching(
         tx, REQUESTS, container_uuid=container.uuid, state=request_phases.RequestState.COMMITTED
     )
-    wanted = [_is_own(one, container) for one in map(ContainerRequest.from_record, rows)
-              if one.priority]  # fmt: skip
-    if wanted and not any(wanted):
+    are_own = [_is_own(request, container) for request in map(ContainerRequest.from_record, rows)
+              if request.priority]  # fmt: skip
+    if are_own and not any(are_own):
         raise Conflict(
             f"{container.uuid}: its user's requests were cancelled, and it runs for those of "
             "others, whom a session would send to another container; raise the priority of a "

@@ -82,8 +82,8 @@ def is_gateway_source(services: ApiServices, container: Container | None, uuid: 
         or not container.gateway_address
     ):
         return False
-    known = services.access.supervisors.find(container)
-    if known is not None and known.kind is SupervisorKind.ARVADOS:
+    supervisor = services.access.supervisors.find(container)
+    if supervisor is not None and supervisor.kind is SupervisorKind.ARVADOS:
         return True
     is_elsewhere = (
         elsewhere(services.config, services.access, container, forwarded=False) is not None
@@ -91,7 +91,7 @@ def is_gateway_source(services: ApiServices, container: Container | None, uuid: 
     if services.access.spool.names(uuid):
         services.access.supervisors.note(container, SupervisorKind.LADING)
         return not services.access.spool.is_current(uuid) and is_elsewhere
-    if known is not None:
+    if supervisor is not None:
         return is_elsewhere
     latest = format_time(services.clock.time() - _FIRST_POST)
     return container.started_at is not None and container.started_at < latest
@@ -179,21 +179,22 @@ async def _describe(call: ApiCall, container: Container, path: str) -> ApiRespon
 
 async def _names(call: ApiCall, container: Container, path: str) -> list[str] | None:
     """The names in a directory of the log."""
-    found = await _ask(call, container, path, log_files.PROPFIND, {"Depth": "1"})
-    if found is None:
+    opened = await _ask(call, container, path, log_files.PROPFIND, {"Depth": "1"})
+    if opened is None:
         return None
-    pipe, head = found
+    pipe, head = opened
     try:
         if head.status != 207:
             raise _fault(head, path)
-        text = await _read(pipe, head, _LONGEST_LISTING)
+        listing = await _read(pipe, head, _LONGEST_LISTING)
     finally:
         _drop(pipe)
     own = f"{_prefix(call, container)}/{path}".rstrip("/")
     paths = (
-        unquote(unescape(one.decode(errors="replace"))).rstrip("/") for one in _HREF.findall(text)
+        unquote(unescape(href.decode(errors="replace"))).rstrip("/")
+        for href in _HREF.findall(listing)
     )
-    return sorted(one.rpartition("/")[2] for one in paths if one != own)
+    return sorted(entry_path.rpartition("/")[2] for entry_path in paths if entry_path != own)
 
 
 async def _ask(

@@ -51,19 +51,21 @@ async def serve(
     """
     uuid, _, path = call.rest.partition("/")
     path = path.strip("/")
-    known = [row["container_uuid"], *(row["attempted_container_uuids"] or [])]
+    attempts = [row["container_uuid"], *(row["attempted_container_uuids"] or [])]
     if not uuid:
-        return _listing(call, (PropfindEntry(name=one) for one in dict.fromkeys(known) if one))
-    if uuid not in known:
+        return _listing(
+            call, (PropfindEntry(name=attempt) for attempt in dict.fromkeys(attempts) if attempt)
+        )
+    if uuid not in attempts:
         raise NotFound(f"Path not found: {uuid[:60]!r} is not a container of this request")
     if container is not None and container.uuid == uuid and container.state in HELD:
         return await _serve_live(call, uuid, path)
     saved = await records.get(tx, COLLECTIONS, row["log_uuid"]) if row["log_uuid"] else None
-    text = subtree(saved["manifest_text"], f"{LOG_DIRECTORY}{uuid}") if saved else ""
+    manifest_text = subtree(saved["manifest_text"], f"{LOG_DIRECTORY}{uuid}") if saved else ""
     # The container has ended, and its log is being saved: until then the spool has it.
-    if not text and call.services.access.spool.names(uuid):
+    if not manifest_text and call.services.access.spool.names(uuid):
         return await _serve_live(call, uuid, path)
-    return _serve_saved(call, filetree.from_manifest(text), path)
+    return _serve_saved(call, filetree.from_manifest(manifest_text), path)
 
 
 async def _serve_live(call: ApiCall, uuid: str, path: str) -> ApiResponse:
@@ -72,8 +74,8 @@ async def _serve_live(call: ApiCall, uuid: str, path: str) -> ApiResponse:
         return _listing(
             call,
             (
-                PropfindEntry(name=one, size=_size(spool.open(uuid, one)))
-                for one in spool.names(uuid)
+                PropfindEntry(name=name, size=_size(spool.open(uuid, name)))
+                for name in spool.names(uuid)
             ),
         )
     # Opened before anything is answered: the spool may go at any moment, once the log is saved.
@@ -142,18 +144,20 @@ async def read_part(
 
 
 def _serve_saved(call: ApiCall, tree: filetree.FileTree, path: str) -> ApiResponse:
-    found = filetree.find(tree, path)
-    if found is None and not path:
+    entry = filetree.find(tree, path)
+    if entry is None and not path:
         return _listing(call, ())
-    if isinstance(found, filetree.FileTree):
-        return _listing(call, (_entry(name, one) for name, one in sorted(found.entries.items())))
-    if found is None:
+    if isinstance(entry, filetree.FileTree):
+        return _listing(
+            call, (_entry(name, child) for name, child in sorted(entry.entries.items()))
+        )
+    if entry is None:
         raise NotFound(f"Path not found: no log {path[:80]!r}")
     if call.method == PROPFIND:
-        return describe_entries(call, PropfindEntry(size=found.size))
-    start, end, size, partial = _span(call, found.size)
+        return describe_entries(call, PropfindEntry(size=entry.size))
+    start, end, size, partial = _span(call, entry.size)
     return _answer(
-        _read_blocks(LastBlock(call.services.blocks), found, start, end),
+        _read_blocks(LastBlock(call.services.blocks), entry, start, end),
         start,
         end,
         size,
@@ -165,13 +169,11 @@ def _listing(call: ApiCall, entries: Iterable[PropfindEntry]) -> ApiResponse:
     """The entries of a directory: as JSON, or for WebDAV clients as a multi-status."""
     if call.method == PROPFIND:
         return describe_entries(call, PropfindEntry(), entries)
-    return ApiResponse(body={"items": [{"name": one.name} for one in entries]})
+    return ApiResponse(body={"items": [{"name": entry.name} for entry in entries]})
 
 
-def _entry(name: str, found: filetree.FileTree | filetree.File) -> PropfindEntry:
-    return PropfindEntry(
-        name=name, size=None if isinstance(found, filetree.FileTree) else found.size
-    )
+def _entry(name: str, node: filetree.FileTree | filetree.File) -> PropfindEntry:
+    return PropfindEntry(name=name, size=None if isinstance(node, filetree.FileTree) else node.size)
 
 
 def _size(file: BinaryIO | None) -> int:
@@ -267,23 +269,23 @@ def describe_entries(
 ) -> ApiResponse:
     """207 Multi-Status: the target, and unless Depth is 0 its entries."""
     entries = [target] if call.headers.get("depth") == "0" else [target, *inside]
-    parts = "".join(_response(call.path.rstrip("/"), one) for one in entries)
-    text = (
+    parts = "".join(_response(call.path.rstrip("/"), entry) for entry in entries)
+    document = (
         '<?xml version="1.0" encoding="utf-8"?>\n'
         f'<D:multistatus xmlns:D="DAV:">{parts}</D:multistatus>\n'
     )
-    return ApiResponse(body=text.encode(), status=207, headers=dict(_HEADERS))
+    return ApiResponse(body=document.encode(), status=207, headers=dict(_HEADERS))
 
 
 def _response(base: str, entry: PropfindEntry) -> str:
-    path = "/".join(part for part in (base, entry.name) if part)
+    path = "/".join(segment for segment in (base, entry.name) if segment)
     name = path.rpartition("/")[2]
     href = escape(quote(path) + ("/" if entry.size is None else ""))
     if entry.size is None:
-        what = "<D:resourcetype><D:collection/></D:resourcetype>"
+        type_properties = "<D:resourcetype><D:collection/></D:resourcetype>"
     else:
-        what = f"<D:resourcetype/><D:getcontentlength>{entry.size}</D:getcontentlength>"
-    properties = f"<D:displayname>{escape(_printable(name))}</D:displayname>{what}"
+        type_properties = f"<D:resourcetype/><D:getcontentlength>{entry.size}</D:getcontentlength>"
+    properties = f"<D:displayname>{escape(_printable(name))}</D:displayname>{type_properties}"
     status = "<D:status>HTTP/1.1 200 OK</D:status>"
     return (
         f"<D:response><D:href>{href}</D:href>"
@@ -291,6 +293,8 @@ def _response(base: str, entry: PropfindEntry) -> str:
     )
 
 
-def _printable(text: str) -> str:
+def _printable(name: str) -> str:
     """The text without control characters, which XML does not allow even escaped."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name
+    )

@@ -34,8 +34,8 @@ _COPIES = 16
 class Spool:
     """Live logs below one directory. They leave the reserve `kept` of its disk free."""
 
-    def __init__(self, directory: Path, *, kept: Amount) -> None:
-        self._directory, self._kept = directory, kept
+    def __init__(self, directory: Path, *, disk_reserve: Amount) -> None:
+        self._directory, self._disk_reserve = directory, disk_reserve
         self._current = set[str]()
 
     def append(self, container_uuid: str, name: str, data: bytes, *, offset: int) -> int:
@@ -57,9 +57,13 @@ class Spool:
         """Check that a write of `need` bytes by an ordinary user leaves a quarter of the reserve of
         the disk: what is left is for administrators, dispatchers and supervisors. Raises Full.
         """
-        place = next(one for one in (self._directory, *self._directory.parents) if one.is_dir())
-        kept = reserve(read_disk(place).total, self._kept).size // _FOR_OTHERS
-        if why := lacks_room(place, Amount(kept, 0), need=_COPIES * need):
+        nearest = next(
+            directory
+            for directory in (self._directory, *self._directory.parents)
+            if directory.is_dir()
+        )
+        least_free = reserve(read_disk(nearest).total, self._disk_reserve).size // _FOR_OTHERS
+        if why := lacks_room(nearest, Amount(least_free, 0), need=_COPIES * need):
             raise Full(f"nothing more can be stored now: {why}")
 
     def is_current(self, container_uuid: str) -> bool:
@@ -75,7 +79,7 @@ class Spool:
     def _append(self, path: Path, data: bytes, offset: int) -> int:
         name = path.name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        why = lacks_room(path.parent, self._kept, need=len(data))
+        why = lacks_room(path.parent, self._disk_reserve, need=len(data))
         if why:
             raise Full(f"live/{name}: {why}")
         with path.open("ab") as file:
@@ -92,7 +96,7 @@ class Spool:
     def names(self, container_uuid: str) -> list[str]:
         """The files of a container."""
         directory = self._directory / container_uuid
-        return sorted(one.name for one in directory.iterdir()) if directory.is_dir() else []
+        return sorted(file.name for file in directory.iterdir()) if directory.is_dir() else []
 
     def open(self, container_uuid: str, name: str) -> BinaryIO | None:
         """A file of a container, opened for reading; None if it does not exist."""
@@ -117,7 +121,11 @@ class Spool:
         """Delete the files of containers that were last written before a time (seconds since 1970);
         the number of containers.
         """
-        old = [one for one in self._directory.glob("*/") if one.stat().st_mtime < before]
+        old = [
+            directory
+            for directory in self._directory.glob("*/")
+            if directory.stat().st_mtime < before
+        ]
         for directory in old:
             self._current.discard(directory.name)
             # The next sweep tries again.

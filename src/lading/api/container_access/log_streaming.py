@@ -70,18 +70,18 @@ async def _events(
     if uuid not in _attempts(row):
         raise NotFound(f"Path not found: {uuid[:60]!r} is not a container of this request")
     yield b": log\n\n"
-    silent, rest, blocks = 0, b"", log_files.LastBlock(call.services.blocks)
+    silent, partial_line, blocks = 0, b"", log_files.LastBlock(call.services.blocks)
     while True:
         # Read before the log: what is written behind the state that is seen here is read next time.
         row = await _request(call)
         container = await _container(call, uuid)
         state = container.state if container is not None else None
-        start = offset + len(rest)
+        start = offset + len(partial_line)
         data = await _read_source(call, row, container, uuid, name, start, blocks=blocks)
-        lines, rest = _split(rest + data, is_last=not data and state in FINAL)
+        lines, partial_line = _split(partial_line + data, is_last=not data and state in FINAL)
         if lines:
             events, offset = _encode(
-                uuid, offset, lines, ends=not rest and not data.endswith(b"\n")
+                uuid, offset, lines, ends=not partial_line and not data.endswith(b"\n")
             )
             silent = 0
             yield events
@@ -106,14 +106,14 @@ def _next_attempt(row: Record, uuid: str) -> str:
     return "" if uuid == attempts[-1] else attempts[attempts.index(uuid) + 1]
 
 
-def _split(text: bytes, *, is_last: bool) -> tuple[list[bytes], bytes]:
+def _split(data: bytes, *, is_last: bool) -> tuple[list[bytes], bytes]:
     """The lines of a text, and the rest, a line without its end. The rest counts as a line if it is
     longer than `_LONGEST`, or at the end of a log (`is_last`).
     """
-    *lines, rest = text.split(b"\n")
-    if len(rest) > _LONGEST or (rest and is_last):
-        return [*lines, rest], b""
-    return lines, rest
+    *lines, partial_line = data.split(b"\n")
+    if len(partial_line) > _LONGEST or (partial_line and is_last):
+        return [*lines, partial_line], b""
+    return lines, partial_line
 
 
 def _encode(uuid: str, offset: int, lines: list[bytes], *, ends: bool) -> tuple[bytes, int]:
@@ -171,5 +171,5 @@ async def _read_source(
 
 def _attempts(row: Record) -> list[str]:
     """The containers of a request, in order."""
-    found = [*(row["attempted_container_uuids"] or []), row["container_uuid"]]
-    return list(dict.fromkeys(one for one in found if one))
+    attempts = [*(row["attempted_container_uuids"] or []), row["container_uuid"]]
+    return list(dict.fromkeys(attempt for attempt in attempts if attempt))

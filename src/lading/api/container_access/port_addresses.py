@@ -144,11 +144,11 @@ async def assign(tx: Transaction, services: ApiServices, container: Container) -
     """
     config, uuid, published = services.config, container.uuid, container.published_ports
     sites = make_sites(config)
-    found: Record = {}
+    assigned: Record = {}
     # Within the transaction that stores them, so that no two containers get one port.
     taken = {external for external, _ in await _assigned(tx)} if sites.first else set()
-    for port, one in published.items():
-        if not isinstance(one, dict):
+    for port, options in published.items():
+        if not isinstance(options, dict):
             continue
         external = None
         if sites.first:
@@ -161,28 +161,33 @@ async def assign(tx: Transaction, services: ApiServices, container: Container) -
             taken.add(external)
         base = base_url(config, uuid, port, external)
         more = {} if external is None else {"external_port": external}
-        initial = str(one.get("initial_path") or "")
-        found[port] = {**one, **more, "base_url": base, "initial_url": base + initial.lstrip("/")}
-    return found
+        initial = str(options.get("initial_path") or "")
+        assigned[port] = {
+            **options,
+            **more,
+            "base_url": base,
+            "initial_url": base + initial.lstrip("/"),
+        }
+    return assigned
 
 
-async def resolve(tx: Transaction, place: PortAddress) -> Target:
+async def resolve(tx: Transaction, port_address: PortAddress) -> Target:
     """Container and port of a place. Raises NotFound for an unknown name, Gone for a port without a
     container, Malformed.
     """
-    if place.by_path or sessions.is_target(place.name):
-        return sessions.parse_target(place.name)
-    if place.name.startswith(":"):
-        number = int(place.name[1:])
+    if port_address.by_path or sessions.is_target(port_address.name):
+        return sessions.parse_target(port_address.name)
+    if port_address.name.startswith(":"):
+        number = int(port_address.name[1:])
         for external, target in await _assigned(tx):
             if external == number:
                 return target
         raise Gone(f"port {number}: no container has it now")
-    links = await records.matching(tx, LINKS, link_class=PUBLISHED, name=place.name)
+    links = await records.matching(tx, LINKS, link_class=PUBLISHED, name=port_address.name)
     if not links:
-        raise NotFound(f"{place.name}: there is no published port of that name")
+        raise NotFound(f"{port_address.name}: there is no published port of that name")
     # `check_link` refuses a second one; of two that came at once the older counts.
-    first = min(links, key=lambda one: (str(one["created_at"]), str(one["uuid"])))
+    first = min(links, key=lambda link: (str(link["created_at"]), str(link["uuid"])))
     return Target(
         str(first["head_uuid"]), sessions.check_port(str((first["properties"] or {}).get("port")))
     )
@@ -209,7 +214,7 @@ async def check_link(tx: Transaction, call: ApiCall, record: Record) -> None:
     # A link gives all who know its name a way to the port.
     await authorization.check_writable(tx, kind, head, call.caller)
     links = await records.matching(tx, LINKS, link_class=PUBLISHED, name=name)
-    if any(one["uuid"] != record["uuid"] for one in links):
+    if any(link["uuid"] != record["uuid"] for link in links):
         raise Invalid(f"name: there is a published port called {name!r} already")
 
 
@@ -224,11 +229,11 @@ async def _assigned(tx: Transaction) -> list[tuple[int, Target]]:
         select=("uuid", "published_ports"),
         limit=_MOST,
     )  # fmt: skip
-    found = []
+    assigned = []
     for row in await records.search(tx, tx.dialect, CONTAINERS, query):
-        for port, one in row["published_ports"].items():
-            if isinstance(one.get("external_port"), int):
-                found.append(
-                    (one["external_port"], Target(str(row["uuid"]), sessions.check_port(port)))
+        for port, options in row["published_ports"].items():
+            if isinstance(options.get("external_port"), int):
+                assigned.append(
+                    (options["external_port"], Target(str(row["uuid"]), sessions.check_port(port)))
                 )
-    return found
+    return assigned

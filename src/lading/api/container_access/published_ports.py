@@ -83,13 +83,13 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 async def serve(
-    services: ApiServices, place: PortAddress, scope: Message, receive: Receive, send: Send
+    services: ApiServices, port_address: PortAddress, scope: Message, receive: Receive, send: Send
 ) -> None:
     """Answer one request for a port."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     try:
-        if not await _redirect(place, scope, headers, send):
-            await _serve(services, place, scope, headers, receive, send)
+        if not await _redirect(port_address, scope, headers, send):
+            await _serve(services, port_address, scope, headers, receive, send)
     except LadingError as error:
         headers_out = {
             "Content-Type": "text/plain; charset=utf-8",
@@ -102,20 +102,20 @@ async def serve(
 
 
 async def _redirect(
-    place: PortAddress, scope: Message, headers: Mapping[str, str], send: Send
+    port_address: PortAddress, scope: Message, headers: Mapping[str, str], send: Send
 ) -> bool:
     """Answer a request that leads to another address of the port, if it is one. Raises
     Forbidden.
     """
-    moved = _moved(place, scope, secure=scope.get("scheme") == "https")
+    moved = _moved(port_address, scope, secure=scope.get("scheme") == "https")
     if moved is not None:
         await _say(send, 303, b"", moved.items())
         return True
     # Relative links of a page resolve below the port only if its address ends in a slash.
-    if place.by_path and scope["path"] == place.base:
-        await _say(send, 308, b"", [("Location", f"{place.base}/")])
+    if port_address.by_path and scope["path"] == port_address.base:
+        await _say(send, 308, b"", [("Location", f"{port_address.base}/")])
         return True
-    if place.by_path and headers.get("service-worker"):
+    if port_address.by_path and headers.get("service-worker"):
         raise Forbidden(
             "Forbidden: a service worker would serve all pages of this origin; give ports their own"
         )
@@ -124,7 +124,7 @@ async def _redirect(
 
 async def _serve(
     services: ApiServices,
-    place: PortAddress,
+    port_address: PortAddress,
     scope: Message,
     headers: Mapping[str, str],
     receive: Receive,
@@ -136,7 +136,7 @@ async def _serve(
     if http_head.is_foreign(scope["method"], headers, scheme=str(scope.get("scheme", "https"))):
         headers = _without_ambient(headers)
     async with services.database.reading() as tx:
-        target = await port_addresses.resolve(tx, place)
+        target = await port_addresses.resolve(tx, port_address)
     claim = read_claim(services, headers, Purpose.PORT)
     principal, container = await _find(services, target, headers, claim)
     entrance = (
@@ -150,7 +150,7 @@ async def _serve(
         # Strangers at a public port count together, apart from the user of the container.
         note_holder(scope, f"ports of {container.runtime_user_uuid}")
     sessions.check_state(container.uuid, container.state)
-    inherited = not place.by_path and _inherited(headers, container.uuid)
+    inherited = not port_address.by_path and _inherited(headers, container.uuid)
     if inherited:
         await _forget(send, scope, inherited, container.uuid)
         return
@@ -163,7 +163,7 @@ async def _serve(
     )
     if url is not None:
         address = (scope.get("client") or ("",))[0]
-        said = make_claim(
+        claim_headers = make_claim(
             services.clock,
             services.access,
             url,
@@ -176,16 +176,20 @@ async def _serve(
         # The server with the tunnel answers with checked headers already: they are not changed
         # again.
         async with entering.watched(services, entrance, pipe):
-            await _pass_on(pipe, _forwarded_head(exchange, said), exchange, _Rules(lambda _: None))
+            await _pass_on(
+                pipe, _forwarded_head(exchange, claim_headers), exchange, _Rules(lambda _: None)
+            )
         return
     gateway = await reach(services.access, container)
     rules = _Rules(
         functools.partial(_check, gateway),
         True,
-        place.by_path,
-        "" if place.by_path or OWNER in headers.get("cookie", "") else _owner(container.uuid),
+        port_address.by_path,
+        ""
+        if port_address.by_path or OWNER in headers.get("cookie", "")
+        else _owner(container.uuid),
     )
-    head = _request_head(gateway, target, place, exchange)
+    head = _request_head(gateway, target, port_address, exchange)
     async with entering.watched(services, entrance, gateway.pipe):
         await _pass_on(gateway.pipe, head, exchange, rules)
 
@@ -226,7 +230,7 @@ async def _forget(send: Send, scope: Mapping[str, Any], names: list[str], uuid: 
         # domain.
         ("Clear-Site-Data", '"cache", "storage"'),
         ("Cache-Control", "no-store"),
-        *(("Set-Cookie", one) for one in (*expired, _owner(uuid))),
+        *(("Set-Cookie", cookie) for cookie in (*expired, _owner(uuid))),
     ]
     await _say(send, 303, b"", headers)
 
@@ -265,7 +269,9 @@ class _Rules:
         return HttpHead(found.start, (*found.fields, *more))
 
 
-def _moved(place: PortAddress, scope: Mapping[str, Any], *, secure: bool) -> dict[str, str] | None:
+def _moved(
+    port_address: PortAddress, scope: Mapping[str, Any], *, secure: bool
+) -> dict[str, str] | None:
     """The redirection of an address with a token: the address without it, and the token as a cookie
     of that port.
     """
@@ -273,18 +279,18 @@ def _moved(place: PortAddress, scope: Mapping[str, Any], *, secure: bool) -> dic
     token = next((value for name, value in pairs if name == COOKIE), "")
     if not token:
         return None
-    rest = urlencode([pair for pair in pairs if pair[0] != COOKIE])
+    query = urlencode([pair for pair in pairs if pair[0] != COOKIE])
     raw = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
     cookie = SimpleCookie({COOKIE: token})
     for name, value in (
-        ("path", f"{place.base}/"),
+        ("path", f"{port_address.base}/"),
         ("httponly", True),
         ("samesite", "Lax"),
         ("secure", secure),
     ):
         cookie[COOKIE][name] = value
     # The token leaves the address at once, so that it is in no history, bookmark or Referer header.
-    location = "/" + raw.lstrip("/") + (f"?{rest}" if rest else "")
+    location = "/" + raw.lstrip("/") + (f"?{query}" if query else "")
     return {
         "Location": location,
         "Set-Cookie": cookie[COOKIE].OutputString(),
@@ -346,22 +352,22 @@ def _cookie(headers: Mapping[str, str]) -> str:
 
 
 def _request_head(
-    gateway: Gateway, target: Target, place: PortAddress, exchange: _Exchange
+    gateway: Gateway, target: Target, port_address: PortAddress, exchange: _Exchange
 ) -> HttpHead:
-    scope, given = exchange.scope, exchange.headers
+    scope, headers = exchange.scope, exchange.headers
     raw = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
-    path = "/" + raw[len(place.base) :].lstrip("/")
+    path = "/" + raw[len(port_address.base) :].lstrip("/")
     query = scope["query_string"].decode("latin-1")
     fields = [
-        ("Host", given.get("host", gateway.uuid)),
+        ("Host", headers.get("host", gateway.uuid)),
         *(
             (name, value)
-            for name, value in given.items()
+            for name, value in headers.items()
             if name not in _OURS and not name.startswith("x-arvados-")
         ),
-        *_cookies(given, without=_RESERVED),
+        *_cookies(headers, without=_RESERVED),
         ("X-Forwarded-Proto", str(scope.get("scheme", "https"))),
-        ("X-Forwarded-Prefix", place.base),
+        ("X-Forwarded-Prefix", port_address.base),
         ("X-Arvados-Container-Target-Port", str(target.port)),
         *gateway.headers.items(),
     ]
@@ -370,23 +376,23 @@ def _request_head(
     return http_head.parse_request(HttpHead(start, tuple(fields)).encode())
 
 
-def _cookies(given: Mapping[str, str], *, without: tuple[str, ...]) -> list[tuple[str, str]]:
+def _cookies(headers: Mapping[str, str], *, without: tuple[str, ...]) -> list[tuple[str, str]]:
     """The header with the cookies whose names begin with none of these."""
-    cookies = (one.strip() for one in given.get("cookie", "").split(";"))
-    kept = "; ".join(one for one in cookies if one and not one.startswith(without))
-    return [("Cookie", kept)] if kept else []
+    cookies = (cookie.strip() for cookie in headers.get("cookie", "").split(";"))
+    value = "; ".join(cookie for cookie in cookies if cookie and not cookie.startswith(without))
+    return [("Cookie", value)] if value else []
 
 
-def _forwarded_head(exchange: _Exchange, said: Mapping[str, str]) -> HttpHead:
+def _forwarded_head(exchange: _Exchange, claim_headers: Mapping[str, str]) -> HttpHead:
     """The head of the request without the token, for another server of this installation."""
-    scope, given = exchange.scope, exchange.headers
+    scope, headers = exchange.scope, exchange.headers
     path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
     query = scope["query_string"].decode("latin-1")
-    kept = [(name, value) for name, value in given.items() if name not in _KEPT_HERE]
+    forwarded = [(name, value) for name, value in headers.items() if name not in _KEPT_HERE]
     fields = (
-        *kept,
-        *_cookies(given, without=(COOKIE, http_head.PAGE_COOKIE)),
-        *said.items(),
+        *forwarded,
+        *_cookies(headers, without=(COOKIE, http_head.PAGE_COOKIE)),
+        *claim_headers.items(),
         *_framing(exchange),
     )
     start = f"{scope['method']} {path}{'?' if query else ''}{query} HTTP/1.1"
@@ -395,13 +401,13 @@ def _forwarded_head(exchange: _Exchange, said: Mapping[str, str]) -> HttpHead:
 
 def _framing(exchange: _Exchange) -> list[tuple[str, str]]:
     """Use of the connection after the head, and the end of the body."""
-    given = exchange.headers
+    headers = exchange.headers
     fields = []
-    if given.get("upgrade") and TAKE_OVER in (exchange.scope.get("extensions") or {}):
-        fields += [("Connection", "upgrade"), ("Upgrade", given["upgrade"])]
-    if "content-length" in given:
-        fields.append(("Content-Length", given["content-length"]))
-    elif "transfer-encoding" in given:
+    if headers.get("upgrade") and TAKE_OVER in (exchange.scope.get("extensions") or {}):
+        fields += [("Connection", "upgrade"), ("Upgrade", headers["upgrade"])]
+    if "content-length" in headers:
+        fields.append(("Content-Length", headers["content-length"]))
+    elif "transfer-encoding" in headers:
         fields.append(("Transfer-Encoding", "chunked"))
     return fields
 

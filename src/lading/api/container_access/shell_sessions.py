@@ -178,14 +178,14 @@ async def find_target(tx: Transaction, call: ApiCall, uuid: str) -> Record:
         request = await authorization.find_readable(
             tx, services.clock, services.config, REQUESTS, uuid, call.caller
         )
-        found = (
+        container = (
             await records.get(tx, CONTAINERS, request["container_uuid"])
             if request["container_uuid"]
             else None
         )
-        if found is None:
+        if container is None:
             raise Unavailable(f"{uuid}: has no container yet; try again when it runs")
-        return found
+        return container
     return await authorization.find_readable(
         tx, services.clock, services.config, CONTAINERS, uuid, call.caller
     )

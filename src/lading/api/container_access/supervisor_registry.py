@@ -62,11 +62,11 @@ class Supervisors:
 
     def __init__(self, *, most: int = MOST_SUPERVISORS) -> None:
         self._most = most
-        self._known: dict[tuple[str, int], KnownSupervisor] = {}
+        self._supervisors: dict[tuple[str, int], KnownSupervisor] = {}
 
     def find(self, container: Container) -> KnownSupervisor | None:
         """The container's present supervisor, or None if it has not reported to this server."""
-        return self._known.get((container.uuid, container.lock_count))
+        return self._supervisors.get((container.uuid, container.lock_count))
 
     def note_writer(self, container: Container, role: Role, token: str) -> None:
         """Note the supervisor that reported with `token`: crunch-run has the token of its
@@ -84,11 +84,11 @@ class Supervisors:
         given.
         """
         earlier = self.find(container)
-        self._known[container.uuid, container.lock_count] = KnownSupervisor(
+        self._supervisors[container.uuid, container.lock_count] = KnownSupervisor(
             kind, key or (earlier.key if earlier is not None else "")
         )
-        while len(self._known) > self._most:
-            del self._known[next(iter(self._known))]
+        while len(self._supervisors) > self._most:
+            del self._supervisors[next(iter(self._supervisors))]
 
 
 class Tunnels:
@@ -104,8 +104,8 @@ class Tunnels:
         """Keep a tunnel until it ends; an earlier one of the same container is closed."""
         earlier = self._open.get(uuid)
         mine = self._open[uuid] = Tunnel(pipe, connected=False)
-        for one in self._awaited.get(uuid, ()):
-            one.set()
+        for event in self._awaited.get(uuid, ()):
+            event.set()
         if earlier is not None:
             await earlier.close()
         try:

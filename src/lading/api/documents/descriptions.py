@@ -238,11 +238,11 @@ def _path(kind: RecordType, action: RecordAction) -> str:
         action.path,
         "{rest}" if action.has_subpath else "",
     ]
-    return "/arvados/v1/" + "/".join(part for part in parts if part)
+    return "/arvados/v1/" + "/".join(segment for segment in parts if segment)
 
 
 def _operation(kind: RecordType, action: RecordAction, method: str) -> Record:
-    parameters = [_parameter(one) for one in action.parameters]
+    parameters = [_parameter(parameter) for parameter in action.parameters]
     if action.scope is Scope.MEMBER:
         parameters.append({"name": "uuid", "in": "path", "required": True, "schema": _uuid(kind)})
     if action.has_subpath:
@@ -267,15 +267,15 @@ def _operation(kind: RecordType, action: RecordAction, method: str) -> Record:
     return operation
 
 
-def _parameter(one: Parameter) -> Record:
+def _parameter(parameter: Parameter) -> Record:
     shown: Record = {
-        "name": one.name,
+        "name": parameter.name,
         "in": "query",
-        "required": one.required,
-        "description": one.doc,
+        "required": parameter.required,
+        "description": parameter.doc,
     }
-    schema = _PARAMETERS.get(one.name, _TYPES[one.type])
-    if one.type in (Type.ARRAY, Type.OBJECT):
+    schema = _PARAMETERS.get(parameter.name, _TYPES[parameter.type])
+    if parameter.type in (Type.ARRAY, Type.OBJECT):
         return {**shown, "content": {"application/json": {"schema": schema}}}
     return {**shown, "schema": schema}
 
@@ -300,7 +300,7 @@ def _body(kind: RecordType) -> Record:
 
 def _answers(kind: RecordType, action: RecordAction, name: str) -> Record:
     statuses = {*_ALWAYS, 401, 403, *_ACTIONS.get(name, ())}
-    named = any(one.name in ("uuid", "id") for one in action.parameters)
+    named = any(parameter.name in ("uuid", "id") for parameter in action.parameters)
     if action.scope is Scope.MEMBER or named or action.method == "POST" or action.answer == "":
         statuses.add(404)
     if action.method != "GET":
@@ -308,7 +308,9 @@ def _answers(kind: RecordType, action: RecordAction, name: str) -> Record:
     if action.answer == "bytes":
         return _log_answers(sorted(statuses))
     answers = _responses(_ANSWERS.get(name, _answer(kind, action)), sorted(statuses))
-    if action.name == "satisfy" or any(one.name == "satisfy" for one in action.parameters):
+    if action.name == "satisfy" or any(
+        parameter.name == "satisfy" for parameter in action.parameters
+    ):
         answers["202"] = {
             **answers["200"],
             "description": "Its container is still sought; ask again in a moment.",
@@ -326,14 +328,17 @@ def _answer(kind: RecordType, action: RecordAction) -> Record:
 
 
 def _log_answers(statuses: Iterable[int]) -> Record:
-    text = {"text/plain": {"schema": {"type": "string"}}}
+    plain_text = {"text/plain": {"schema": {"type": "string"}}}
     listing = {"application/json": {"schema": _OBJECT}}
     answers = _responses(_OBJECT, statuses)
     answers["200"] = {
         "description": "The file, or the list of the directory.",
-        "content": {**text, **listing},
+        "content": {**plain_text, **listing},
     }
-    answers["206"] = {"description": "The range of bytes that was asked for.", "content": text}
+    answers["206"] = {
+        "description": "The range of bytes that was asked for.",
+        "content": plain_text,
+    }
     return answers
 
 
@@ -341,7 +346,7 @@ def _responses(schema: Record, statuses: Iterable[int]) -> Record:
     error = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
     return {
         "200": {"description": "Done.", "content": {"application/json": {"schema": schema}}},
-        **{str(one): {"description": _REASONS[one], **error} for one in statuses},
+        **{str(status): {"description": _REASONS[status], **error} for status in statuses},
     }
 
 
@@ -349,28 +354,30 @@ def _schema(kind: RecordType) -> Record:
     return {
         "type": "object",
         "description": kind.doc,
-        "properties": {one.name: _property(one) for one in kind.fields if not one.hidden},
+        "properties": {field.name: _property(field) for field in kind.fields if not field.hidden},
     }
 
 
 def _write_schema(kind: RecordType) -> Record:
     """The schema of attributes that can be written; others are ignored or refused."""
     writable = (
-        one
-        for one in kind.fields
-        if not (one.fixed or one.readonly or one.derived or one.name == "uuid")
+        field
+        for field in kind.fields
+        if not (field.fixed or field.readonly or field.derived or field.name == "uuid")
     )
-    shown = (one for one in writable if not one.hidden or (kind.infix, one.name) in _WRITE_ONLY)
-    return {"type": "object", "properties": {one.name: _property(one) for one in shown}}
+    shown = (
+        field for field in writable if not field.hidden or (kind.infix, field.name) in _WRITE_ONLY
+    )
+    return {"type": "object", "properties": {field.name: _property(field) for field in shown}}
 
 
-def _property(one: Field) -> Record:
-    shown = dict(_TYPES[one.type])
-    if one.null and (not one.nested or one.default is None):
+def _property(field: Field) -> Record:
+    shown = dict(_TYPES[field.type])
+    if field.null and (not field.nested or field.default is None):
         shown["type"] = [shown["type"], "null"]
-    if one.doc:
-        shown["description"] = one.doc
-    if one.fixed or one.readonly or one.derived:
+    if field.doc:
+        shown["description"] = field.doc
+    if field.fixed or field.readonly or field.derived:
         shown["readOnly"] = True
     return shown
 

@@ -104,7 +104,11 @@ def _tables() -> Record:
         schemas[kind.schema] = _discovery_schema(kind)
         schemas[f"{kind.schema}List"] = _discovery_list_schema(kind)
         resources[kind.plural] = {
-            "methods": {one.name: _method(kind, one) for one in kind.actions if not one.has_subpath}
+            "methods": {
+                action.name: _method(kind, action)
+                for action in kind.actions
+                if not action.has_subpath
+            }
         }
     return {"schemas": schemas, "resources": resources}
 
@@ -125,12 +129,12 @@ def _single(plural: str, path: str, doc: str) -> Record:
 
 def _discovery_schema(kind: RecordType) -> Record:
     properties = {
-        one.name: {
-            "type": _SCHEMA_TYPES.get(one.type, _DISCOVERY_TYPES[one.type]),
-            "description": one.doc,
+        field.name: {
+            "type": _SCHEMA_TYPES.get(field.type, _DISCOVERY_TYPES[field.type]),
+            "description": field.doc,
         }
-        for one in kind.fields
-        if not one.hidden
+        for field in kind.fields
+        if not field.hidden
     }
     return {
         "id": kind.schema,
@@ -160,7 +164,9 @@ def _discovery_list_schema(kind: RecordType) -> Record:
 
 def _method(kind: RecordType, action: RecordAction) -> Record:
     parts = [kind.plural, "{uuid}" if action.scope is Scope.MEMBER else "", action.path]
-    parameters: Record = {one.name: _discovery_parameter(one) for one in action.parameters}
+    parameters: Record = {
+        parameter.name: _discovery_parameter(parameter) for parameter in action.parameters
+    }
     if action.scope is Scope.MEMBER:
         parameters["uuid"] = {
             "type": "string",
@@ -170,7 +176,7 @@ def _method(kind: RecordType, action: RecordAction) -> Record:
         }
     method: Record = {
         "id": f"arvados.{kind.plural}.{action.name}",
-        "path": "/".join(part for part in parts if part),
+        "path": "/".join(segment for segment in parts if segment),
         "httpMethod": action.method,
         "description": action.doc,
         "parameters": parameters,
@@ -183,16 +189,18 @@ def _method(kind: RecordType, action: RecordAction) -> Record:
     return method
 
 
-def _discovery_parameter(one: Parameter) -> Record:
+def _discovery_parameter(parameter: Parameter) -> Record:
     shown: Record = {
-        "type": _DISCOVERY_TYPES[one.type],
-        "required": one.required,
-        "description": one.doc,
+        "type": _DISCOVERY_TYPES[parameter.type],
+        "required": parameter.required,
+        "description": parameter.doc,
         "location": "query",
     }
-    if one.default is not None:
+    if parameter.default is not None:
         shown["default"] = (
-            str(one.default).lower() if isinstance(one.default, bool) else str(one.default)
+            str(parameter.default).lower()
+            if isinstance(parameter.default, bool)
+            else str(parameter.default)
         )
     return shown
 

@@ -210,15 +210,15 @@ async def get_root(call: ApiCall) -> ApiResponse:
 
 async def get_login(call: ApiCall) -> ApiResponse:
     """Instructions for a log-in with a token."""
-    text = (
+    instructions = (
         "Browsers log in at /ui/login. Give your token to other clients: in ARVADOS_API_TOKEN, or "
         "as the password where they ask for one. "
         "Tokens come from an admin, and from 'lading token create'."
     )
     return (
-        _page("Log in", f'<p>{escape(text)}</p><p><a href="/ui/login">Log in</a></p>')
+        _page("Log in", f'<p>{escape(instructions)}</p><p><a href="/ui/login">Log in</a></p>')
         if _wants_page(call)
-        else ApiResponse(body={"message": text})
+        else ApiResponse(body={"message": instructions})
     )
 
 
@@ -235,15 +235,15 @@ async def log_out(call: ApiCall) -> ApiResponse:
         record = await records.get(tx, TOKENS, principal.token_uuid)
         if record is not None:
             await generic.remove(tx, services, TOKENS, record, user_uuid=principal.user_uuid)
-    text = (
+    message = (
         "The token has ended."
         if record is not None
         else "The token is one of the configuration: it stays valid."
     )
     return (
-        _page("Logged out", f"<p>{text}</p>")
+        _page("Logged out", f"<p>{message}</p>")
         if _wants_page(call)
-        else ApiResponse(body={"message": text})
+        else ApiResponse(body={"message": message})
     )
 
 

@@ -49,8 +49,8 @@ class Audiences:
             bus.lose_audiences(events[-1])
             return
         decided_at = asyncio.get_running_loop().time()
-        for one in events:
-            bus.hand_out(one, readers.get(one.id, set()), decided_at=decided_at)
+        for event in events:
+            bus.hand_out(event, readers.get(event.id, set()), decided_at=decided_at)
 
     async def _decide(self, events: list[LogEvent]) -> dict[int, set[str]]:
         services = self._services
@@ -58,7 +58,7 @@ class Audiences:
         while True:
             users = services.events.bus.users
             # What no filter wants is not asked about.
-            numbers = [one.id for one in events if services.events.bus.is_wanted(one)]
+            numbers = [event.id for event in events if services.events.bus.is_wanted(event)]
             if not users or not numbers:
                 return {}
             try:

@@ -134,14 +134,16 @@ def rows_of_change(
         return []
     # What does not depend on the single record is found once: there are many.
     at = values["modified_at"]
-    told = [name for name in rows[0] if name in LISTENED]
-    logged = [name for name in values if name not in told and _is_logged(config, kind, name)]
+    listened_names = [name for name in rows[0] if name in LISTENED]
+    logged = [
+        name for name in values if name not in listened_names and _is_logged(config, kind, name)
+    ]
     common = (at, at, at, user_uuid, user_uuid, LogRowType.UPDATE)
-    made = []
+    log_rows = []
     for uuid, old in zip(identifiers.new_uuids(Infix.LOG, len(rows)), rows, strict=True):
         changed = [name for name in logged if old.get(name) != values[name]]
-        former = {name: old[name] for name in told}
-        new = {name: values.get(name, former[name]) for name in told}
+        former = {name: old[name] for name in listened_names}
+        new = {name: values.get(name, former[name]) for name in listened_names}
         for name in changed:
             former[name], new[name] = old.get(name), values[name]
         object_uuid = old["uuid"]
@@ -152,8 +154,8 @@ def rows_of_change(
             "new_attributes": new,
         }
         summary = f"update of {object_uuid}"
-        made.append((uuid, object_uuid, old["owner_uuid"], summary, properties, *common))
-    return made
+        log_rows.append((uuid, object_uuid, old["owner_uuid"], summary, properties, *common))
+    return log_rows
 
 
 async def write_all(
@@ -233,7 +235,7 @@ def _note_token(tx: Transaction, events: Events) -> None:
 
 def _logged(config: Config, kind: RecordType, record: Record) -> Record:
     unlogged = config.AuditLogs.UnloggedAttributes
-    left = {one.name for one in kind.fields if one.unlogged}.union(unlogged)
+    left = {field.name for field in kind.fields if field.unlogged}.union(unlogged)
     return {name: record[name] for name in kind.visible if name in record and name not in left}
 
 
@@ -340,7 +342,7 @@ _PAGE: Final = 500
 _MOST_BEHIND: Final = 5000
 # Seconds before another try after the database failed.
 _PAUSE: Final = 1.0
-_NAMES: Final = tuple(one.name for one in LOGS.columns)
+_NAMES: Final = tuple(column.name for column in LOGS.columns)
 _logger = logging.getLogger("lading.api.events.audit")
 
 

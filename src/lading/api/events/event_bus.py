@@ -94,7 +94,7 @@ class EventBus:
         """The only dispatcher, of those that take offers, that hears now of an event about a
         container; "" if all do.
         """
-        dispatchers = {one.dispatcher for one in self._direct if not one.lost} - {""}
+        dispatchers = {listener.dispatcher for listener in self._direct if not listener.lost} - {""}
         if not dispatchers or not event.is_change_of_container:
             return ""
         container = event.object_uuid
@@ -231,8 +231,8 @@ class EventBus:
 
     def wake(self) -> None:
         """Call the watchers: something was stored that they may have to act on."""
-        for told in self._watchers:
-            told()
+        for watcher in self._watchers:
+            watcher()
 
     @property
     def listening(self) -> int:
@@ -247,16 +247,16 @@ class EventBus:
     @property
     def queues(self) -> list[int]:
         """Number of events in the queue of each listener."""
-        return sorted(one.waiting for one in self.listeners)
+        return sorted(listener.waiting for listener in self.listeners)
 
     @contextmanager
-    def watch(self, told: Callable[[], None]) -> Iterator[None]:
-        """Call `told` after each event and each `wake` while the context lasts."""
-        self._watchers.append(told)
+    def watch(self, watcher: Callable[[], None]) -> Iterator[None]:
+        """Call `watcher` after each event and each `wake` while the context lasts."""
+        self._watchers.append(watcher)
         try:
             yield
         finally:
-            self._watchers.remove(told)
+            self._watchers.remove(watcher)
 
     @contextmanager
     def listen_for(self, uuids: Collection[str]) -> Iterator[Changes]:

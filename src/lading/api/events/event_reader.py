@@ -50,11 +50,11 @@ _MOST_KNOWN: Final = 256
 # What each dispatcher calls, and its token may call.
 _DISPATCHING: Final = "/arvados/v1/dispatch/statuses"
 _COMPARISONS: Final[dict[str, Callable[[str, str], bool]]] = {
-    "=": lambda one, other: one == other,
-    "<": lambda one, other: one < other,
-    "<=": lambda one, other: one <= other,
-    ">": lambda one, other: one > other,
-    ">=": lambda one, other: one >= other,
+    "=": lambda value, operand: value == operand,
+    "<": lambda value, operand: value < operand,
+    "<=": lambda value, operand: value <= operand,
+    ">": lambda value, operand: value > operand,
+    ">=": lambda value, operand: value >= operand,
 }
 
 
@@ -89,7 +89,7 @@ class KnownCallers:
     """The callers of listeners, each looked up once for all listeners with the same token."""
 
     def __init__(self) -> None:
-        self._known: dict[str, KnownCaller] = {}
+        self._callers: dict[str, KnownCaller] = {}
         self._turns: dict[str, asyncio.Lock] = {}
 
     async def look_up(self, services: ApiServices, token: str) -> KnownCaller:
@@ -98,14 +98,14 @@ class KnownCallers:
         """
         # One look-up at a time: the others wait for its result.
         async with self._turns.setdefault(token, asyncio.Lock()):
-            found = self._known.get(token)
+            found = self._callers.get(token)
             if found is None or not _is_fresh(services, found.known_at, found.changes):
                 found = await self._find(services, token)
         return found
 
     def forget(self, token: str) -> None:
         """Look the caller of a token up before the next event."""
-        self._known.pop(token, None)
+        self._callers.pop(token, None)
 
     async def _find(self, services: ApiServices, token: str) -> KnownCaller:
         # The result may lack changes made during the look-up.
@@ -114,22 +114,22 @@ class KnownCallers:
         if principal is None:
             raise Unauthenticated
         self._forget_old(services)
-        found = self._known[token] = KnownCaller(principal, now, changes)
+        found = self._callers[token] = KnownCaller(principal, now, changes)
         return found
 
     def _forget_old(self, services: ApiServices) -> None:
         """Forget what is not fresh any more, once there is much of it."""
-        if len(self._known) < _MOST_KNOWN:
+        if len(self._callers) < _MOST_KNOWN:
             return
-        self._known = {
-            token: one
-            for token, one in self._known.items()
-            if _is_fresh(services, one.known_at, one.changes)
+        self._callers = {
+            token: caller
+            for token, caller in self._callers.items()
+            if _is_fresh(services, caller.known_at, caller.changes)
         }
         self._turns = {
             token: turn
             for token, turn in self._turns.items()
-            if turn.locked() or token in self._known
+            if turn.locked() or token in self._callers
         }
 
 
@@ -264,7 +264,7 @@ async def missed(database: Database, clock: ApiClock, last: int) -> list[LogEven
         Compare(Column("id", Type.INTEGER), ">", last),
         Compare(Column("event_at", Type.TIME), ">", format_time(clock.time() - REPLAY)),
     )
-    names = tuple(one.name for one in LOGS.columns)
+    names = tuple(column.name for column in LOGS.columns)
     query = Query(where=where, order=(SortKey("id"),), select=names, limit=10_000)
     async with database.reading() as tx:
         rows = await records.search(tx, tx.dialect, LOGS, query)
@@ -273,12 +273,12 @@ async def missed(database: Database, clock: ApiClock, last: int) -> list[LogEven
 
 def meets(filters: list[JSON], event: LogEvent) -> bool:
     """Whether an event satisfies all filters of a subscription."""
-    return all(matches(one, event) for one in filters)
+    return all(matches(condition, event) for condition in filters)
 
 
-def matches(one: JSON, event: LogEvent) -> bool:
+def matches(condition: JSON, event: LogEvent) -> bool:
     """Whether an event satisfies one filter of a subscription."""
-    attribute, operator, operand = one
+    attribute, operator, operand = condition
     if attribute == "event_type" and operator == "in" and isinstance(operand, list):
         return event.event_type in operand
     if attribute == "object_uuid" and operator == "is_a":
@@ -295,14 +295,14 @@ def count_values(filters: Iterable[JSON]) -> int:
     """The number of values that each event is compared with, for filters as `is_filter` has
     them.
     """
-    return sum(len(one[2]) if isinstance(one[2], list) else 1 for one in filters)
+    return sum(len(condition[2]) if isinstance(condition[2], list) else 1 for condition in filters)
 
 
-def is_filter(one: JSON) -> bool:
+def is_filter(candidate: JSON) -> bool:
     """Whether it has the form of a filter: attribute, operator, operand."""
     return (
-        isinstance(one, list)
-        and len(one) == 3
-        and isinstance(one[0], str)
-        and isinstance(one[1], str)
+        isinstance(candidate, list)
+        and len(candidate) == 3
+        and isinstance(candidate[0], str)
+        and isinstance(candidate[1], str)
     )

@@ -70,15 +70,15 @@ async def _events(
         )
         # Events that were committed before may still arrive where several processes share the
         # database.
-        seen = await latest(services.database) if last is None else last
+        last_id = await latest(services.database) if last is None else last
         yield _BEGIN
         while last is not None and (
-            earlier := await missed(services.database, services.clock, seen)
+            earlier := await missed(services.database, services.clock, last_id)
         ):
-            for one in earlier:
-                seen = one.id
-                if meets(filters, one) and (text := await _shown(reader, HeardEvent(one))):
-                    yield text
+            for event in earlier:
+                last_id = event.id
+                if meets(filters, event) and (message := await _shown(reader, HeardEvent(event))):
+                    yield message
         try:
             async for heard in _heard(listener):
                 if heard is None:
@@ -87,12 +87,12 @@ async def _events(
                     yield _ALIVE
                     continue
                 reader.note(heard.event)
-                if heard.event.id > seen and meets(filters, heard.event):
+                if heard.event.id > last_id and meets(filters, heard.event):
                     if not reader.is_known:
                         await reader.look_up()
                         services.events.bus.follow(listener, reader.audience)
-                    if text := await _shown(reader, heard):
-                        yield text
+                    if message := await _shown(reader, heard):
+                        yield message
         except (Unauthenticated, Forbidden):
             # The token has ended: so do the events. A new call is refused with the reason.
             return
@@ -117,8 +117,8 @@ async def _shown(reader: EventReader, heard: HeardEvent) -> bytes:
         return b""
     event = heard.event
     form = ("server-sent", "old_attributes" in properties)
-    if text := event.texts.get(form):
-        return text.encode()
+    if message := event.texts.get(form):
+        return message.encode()
     body = cloud_event(
         uuid=event.uuid,
         number=event.id,
@@ -129,21 +129,21 @@ async def _shown(reader: EventReader, heard: HeardEvent) -> bytes:
         properties=properties,
     )
     # JSON has no line break, so that nothing in it can end the event.
-    text = event.texts[form] = f"id: {event.id}\ndata: {_encode(body).decode()}\n\n"
-    return text.encode()
+    message = event.texts[form] = f"id: {event.id}\ndata: {_encode(body).decode()}\n\n"
+    return message.encode()
 
 
-def _filters(given: JSON) -> list[JSON]:
-    found = [] if given is None else given
-    if isinstance(found, str):
-        found = decode(found, "filters")
-    if not isinstance(found, list) or not all(is_filter(one) for one in found):
+def _filters(sent: JSON) -> list[JSON]:
+    filters = [] if sent is None else sent
+    if isinstance(filters, str):
+        filters = decode(filters, "filters")
+    if not isinstance(filters, list) or not all(is_filter(one) for one in filters):
         raise Invalid('filters: must be a list, as [["event_type", "in", ["update"]]]')
-    if count_values(found) > MOST_VALUES:
+    if count_values(filters) > MOST_VALUES:
         raise Invalid(f"filters: more than {MOST_VALUES} values; open streams with fewer")
-    return found
+    return filters
 
 
-def position(text: str) -> int | None:
+def position(header: str) -> int | None:
     """The number in `Last-Event-ID`; None for none, and for what no event here had."""
-    return min(int(text), MAX_INTEGER) if text.isascii() and text.isdigit() else None
+    return min(int(header), MAX_INTEGER) if header.isascii() and header.isdigit() else None

@@ -91,7 +91,7 @@ async def act(services: ApiServices) -> str | None:
     async with services.database.reading() as tx:
         # After the work: a quota may have more to give, or money again in the next period.
         again = await quota_waits.next_due(tx)
-    return min((one for one in (upcoming, again) if one is not None), default=None)
+    return min((moment for moment in (upcoming, again) if moment is not None), default=None)
 
 
 async def _keep_shares(services: ApiServices) -> None:
@@ -144,7 +144,7 @@ async def seek(services: ApiServices) -> int:
     Requests that are read together are checked concurrently, each for a few seconds at most: a git
     server that hangs does not delay the others. Its search goes on, and the next call finds it.
     """
-    seen, left = set[str](), 0
+    seen_uuids, left = set[str](), 0
 
     async def look(uuid: str) -> None:
         nonlocal left
@@ -158,11 +158,11 @@ async def seek(services: ApiServices) -> int:
     while True:
         async with services.database.reading() as tx:
             # Requests that still wait are read again, before the others.
-            uuids = await waiting.resolving(tx, limit=_BATCH + len(seen))
-        if not (new := [uuid for uuid in uuids if uuid not in seen]):
+            uuids = await waiting.resolving(tx, limit=_BATCH + len(seen_uuids))
+        if not (new := [uuid for uuid in uuids if uuid not in seen_uuids]):
             return left
         await together(*(look(uuid) for uuid in new))
-        seen.update(new)
+        seen_uuids.update(new)
 
 
 async def seek_for_ever(services: ApiServices) -> None:

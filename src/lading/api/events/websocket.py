@@ -106,8 +106,8 @@ async def serve_websocket(
                 tasks.create_task(session.deliver(), name="websocket delivery"),
             ]
             await session.read()
-            for one in beside:
-                one.cancel()
+            for task in beside:
+                task.cancel()
 
 
 class _Session:
@@ -139,13 +139,13 @@ class _Session:
         """Carry out the requests of the client."""
         while self._socket.application_state is WebSocketState.CONNECTED:
             try:
-                text = await self._socket.receive_text()
+                message = await self._socket.receive_text()
             except (WebSocketDisconnect, KeyError):
                 return
             # The client may leave while its answer is written.
             with contextlib.suppress(WebSocketDisconnect):
                 try:
-                    await self._answer(decode(text, "message"))
+                    await self._answer(decode(message, "message"))
                 except (Unauthenticated, Forbidden):
                     await self._hang_up(_REFUSED)
                 except (RequestError, ValueError):
@@ -180,14 +180,17 @@ class _Session:
         with contextlib.suppress(WebSocketDisconnect):
             while True:
                 self._is_delivering = False
-                text = await self._outgoing.get()
+                message = await self._outgoing.get()
                 self._is_delivering = True
-                if text is None or self._socket.application_state is not WebSocketState.CONNECTED:
+                if (
+                    message is None
+                    or self._socket.application_state is not WebSocketState.CONNECTED
+                ):
                     await self._close()
                     return
                 try:
                     async with asyncio.timeout(PING):
-                        await self._socket.send_text(text)
+                        await self._socket.send_text(message)
                 except TimeoutError:
                     _logger.warning("events ended: a client took nothing for %g s", PING)
                     await self._close()
@@ -265,7 +268,7 @@ class _Session:
 
     async def _answer(self, message: JSON) -> None:
         filters = message.get("filters") or [] if isinstance(message, dict) else None
-        if not isinstance(filters, list) or not all(is_filter(one) for one in filters):
+        if not isinstance(filters, list) or not all(is_filter(condition) for condition in filters):
             raise ValueError("filters")
         method = message.get("method")
         async with self._turn:
@@ -344,18 +347,18 @@ class _Session:
         is_idle = not self._outgoing and not self._is_delivering
         if is_idle and self._send_at_once is not None and self._send_at_once(texts):
             return
-        for text in texts:
+        for message in texts:
             if not self._outgoing.is_full:
-                self._outgoing.put_at_once(text)
+                self._outgoing.put_at_once(message)
                 continue
             async with asyncio.timeout(PATIENCE):
-                await self._outgoing.put(text)
+                await self._outgoing.put(message)
 
 
 def _text_of(event: LogEvent, properties: Record) -> str:
     """The JSON of an event, but for the number of the message: made once for all listeners."""
     form = ("websocket", "old_attributes" in properties)
-    if (text := event.texts.get(form)) is None:
+    if (encoded := event.texts.get(form)) is None:
         message = {
             "id": event.id,
             "uuid": event.uuid,
@@ -366,8 +369,8 @@ def _text_of(event: LogEvent, properties: Record) -> str:
             "event_at": event.event_at,
             "properties": properties,
         }
-        text = event.texts[form] = _encode(message).decode()
-    return text
+        encoded = event.texts[form] = _encode(message).decode()
+    return encoded
 
 
 def _selected(offers: JSON) -> tuple[str, ...]:

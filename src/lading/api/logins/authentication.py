@@ -46,14 +46,14 @@ def find_token(headers: Mapping[str, str], params: Mapping[str, JSON]) -> str:
     """The token that a request carries, or "": Authorization (Bearer, OAuth2, Basic password), or a
     parameter.
     """
-    scheme, _, rest = headers.get("authorization", "").partition(" ")
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
     match scheme.lower():
         case "bearer" | "oauth2":
-            return rest.strip()
+            return credentials.strip()
         case "basic":
             try:
                 # The token is the password; the name before the colon is not looked at.
-                return base64.b64decode(rest, validate=True).decode().partition(":")[2]
+                return base64.b64decode(credentials, validate=True).decode().partition(":")[2]
             except (binascii.Error, UnicodeDecodeError):
                 return ""
     token = params.get("api_token") or params.get("oauth_token")
@@ -64,20 +64,20 @@ async def find_readers(services: ApiServices, params: Mapping[str, JSON]) -> tup
     """Further principals whose records a call may read: the holders of the valid tokens among the
     parameter `reader_tokens`.
     """
-    given = params.get("reader_tokens")
-    tokens = given if isinstance(given, list) else [given]
-    found: dict[str, Principal] = {}
+    sent = params.get("reader_tokens")
+    tokens = sent if isinstance(sent, list) else [sent]
+    readers: dict[str, Principal] = {}
     # Each costs a query, and it is the caller who chooses their number.
     for token in tokens[:_MOST_READERS]:
         try:
-            one = await authenticate(services, token) if isinstance(token, str) else None
+            principal = await authenticate(services, token) if isinstance(token, str) else None
         except Unauthenticated:
             # Further tokens that are not valid are ignored.
             continue
         # A dispatcher reads records for its own work alone.
-        if one is not None and not one.is_dispatcher:
-            found.setdefault(one.token_uuid, one)
-    return tuple(found.values())
+        if principal is not None and not principal.is_dispatcher:
+            readers.setdefault(principal.token_uuid, principal)
+    return tuple(readers.values())
 
 
 def nobody(services: ApiServices) -> Principal:

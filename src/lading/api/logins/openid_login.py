@@ -183,7 +183,7 @@ async def _make(tx: Transaction, call: ApiCall, person: OpenIdPerson) -> Record:
     taken: set[str] = set()
     while await records.matching(tx, USERS, username=(name := rules.free_username(person, taken))):
         taken.add(name)
-    given = {
+    attributes = {
         "uuid": uuid,
         "identity_url": person.identity,
         "email": email,
@@ -192,9 +192,9 @@ async def _make(tx: Transaction, call: ApiCall, person: OpenIdPerson) -> Record:
         "last_name": person.last_name,
         "is_active": services.config.Users.NewUsersAreActive,
     }
-    made = await users.make_user(tx, call, given)
+    user = await users.make_user(tx, call, attributes)
     event(_logger, "user made at first login", user=uuid, username=name)
-    return made
+    return user
 
 
 async def _follow_groups(
@@ -202,14 +202,14 @@ async def _follow_groups(
 ) -> None:
     """Set the memberships that come from the provider to the person's groups."""
     roles = call.services.config.Login.OpenIDConnect.Groups
-    wanted = rules.wanted_roles(person, roles)
+    wanted_roles = rules.wanted_roles(person, roles)
     mine = await records.matching(tx, LINKS, tail_uuid=user["uuid"], link_class=PERMISSION)
     by_role = {link["head_uuid"]: link for link in mine}
     for role in sorted(set(roles.values())):
         link = by_role.get(role)
-        if role in wanted and link is None:
+        if role in wanted_roles and link is None:
             await _join(tx, call, user["uuid"], role)
-        elif role not in wanted and link is not None and link["properties"] == _MADE_BY:
+        elif role not in wanted_roles and link is not None and link["properties"] == _MADE_BY:
             await generic.remove(tx, call.services, LINKS, link, user_uuid=call.caller.user_uuid)
 
 
@@ -218,11 +218,11 @@ async def _join(tx: Transaction, call: ApiCall, user: str, role: str) -> None:
     if group is None or group["group_class"] != GroupClass.ROLE:
         event(_logger, "no such role", key="Login.OpenIDConnect.Groups", role=role)
         return
-    given = {
+    attributes = {
         "link_class": PERMISSION,
         "name": NAMES[Level.WRITE],
         "tail_uuid": user,
         "head_uuid": role,
         "properties": dict(_MADE_BY),
     }
-    await links.grant(tx, call, generic.new_record(call, LINKS, given), Level.WRITE)
+    await links.grant(tx, call, generic.new_record(call, LINKS, attributes), Level.WRITE)

@@ -204,13 +204,14 @@ class OpenIdClient:
             pair = f"{quote_plus(settings.ClientID)}:{quote_plus(settings.ClientSecret)}"
             headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         status, answer = await self._call("POST", provider.token, headers, urlencode(form).encode())
-        found = answer if isinstance(answer, dict) else {}
+        document = answer if isinstance(answer, dict) else {}
         if status == 200:
-            return found
-        if found.get("error") == "invalid_grant":
+            return document
+        if document.get("error") == "invalid_grant":
             raise Unauthenticated("the provider knows no such login, or it was used; log in again")
         raise Unavailable(
-            f"the provider {provider.issuer} gave no token: {status} {str(found.get('error'))[:80]}"
+            f"the provider {provider.issuer} gave no token: {status}"
+            f" {str(document.get('error'))[:80]}"
         )
 
     async def _verify(self, provider: OpenIdProvider, token: Json) -> JsonObject:
@@ -266,13 +267,13 @@ class OpenIdClient:
 
     async def _ask_about(self, provider: OpenIdProvider, access: str, subject: str) -> JsonObject:
         """Further claims of a person. Raises Unauthenticated when they are another person's."""
-        found = await self._userinfo(provider, access)
-        if found is None:
+        claims = await self._userinfo(provider, access)
+        if claims is None:
             return {}
         # Core 1.0, section 5.3.2.
-        if found.get("sub") != subject:
+        if claims.get("sub") != subject:
             raise Unauthenticated("the provider described another person; log in again")
-        return found
+        return claims
 
     async def _userinfo(self, provider: OpenIdProvider, access: str) -> JsonObject | None:
         """The claims of the holder of an access token; None if the provider refuses it. Raises
@@ -299,15 +300,15 @@ class OpenIdClient:
         origin = f"{parts.scheme}://{parts.netloc}"
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         transport = self._transports.setdefault(origin, self._connect(origin))
-        whole = bytearray()
+        received = bytearray()
         try:
             async with asyncio.timeout(_TIMEOUT):
                 async with transport.stream(
                     method, path, headers=headers, body=body, timeout=_TIMEOUT
                 ) as answer:
                     async for piece in answer.chunks:
-                        whole += piece
-                        if len(whole) > _LARGEST:
+                        received += piece
+                        if len(received) > _LARGEST:
                             raise Unavailable(f"{origin}: an answer has more than {_LARGEST} bytes")
         except TimeoutError as error:
             raise Unavailable(f"{origin}: no answer within {_TIMEOUT:g} s") from error
@@ -316,7 +317,7 @@ class OpenIdClient:
         except LadingError as error:
             raise Unavailable(f"{origin}: {error.message}") from error
         try:
-            return answer.status, msgspec.json.decode(bytes(whole))
+            return answer.status, msgspec.json.decode(bytes(received))
         except (msgspec.DecodeError, RecursionError):
             return answer.status, None
 
@@ -330,13 +331,13 @@ def _usable(listed: list[Json]) -> list[Any]:
     from joserfc import jwk
     from joserfc.errors import JoseError
 
-    found = []
-    for one in listed[:_MOST_KEYS]:
+    keys = []
+    for key in listed[:_MOST_KEYS]:
         # A shared secret among public keys would be known to everybody.
-        if isinstance(one, dict) and one.get("kty") != "oct" and one.get("use", "sig") == "sig":
+        if isinstance(key, dict) and key.get("kty") != "oct" and key.get("use", "sig") == "sig":
             with suppress(JoseError, ValueError, KeyError, TypeError):
-                found.append(jwk.import_key(one))  # type: ignore[arg-type]
-    return found
+                keys.append(jwk.import_key(key))  # type: ignore[arg-type]
+    return keys
 
 
 PROVIDER: Final = FeatureKey[OpenIdClient | None]("provider of logins", lambda: None)

@@ -100,7 +100,7 @@ class GitCache:
         self._searches: dict[tuple[str, ...], asyncio.Task[tuple[ResolvedGitTree, ...]]] = {}
 
     async def find(
-        self, url: str, wanted: GitReference, *, patience: float, addresses: Sequence[str] = ()
+        self, url: str, reference: GitReference, *, patience: float, addresses: Sequence[str] = ()
     ) -> tuple[ResolvedGitTree, ...] | None:
         """The trees or blobs that a mount may name, newest first, at least one; None if that takes
         longer than `patience`. `addresses`: those of the host, which were checked, and to which
@@ -109,12 +109,12 @@ class GitCache:
         Raises Invalid when the repository has no such commit or path, Unavailable when it cannot be
         reached.
         """
-        key = (url, wanted.target, wanted.selector, wanted.revision, wanted.path)
+        key = (url, reference.target, reference.selector, reference.revision, reference.path)
         search = self._searches.get(key)
         if search is None:
             for old in [
-                one
-                for one, task in self._searches.items()
+                search_key
+                for search_key, task in self._searches.items()
                 if task.done() and len(self._searches) >= self._most
             ]:
                 # Finished searches that nobody collected make room; `exception` keeps asyncio from
@@ -123,7 +123,7 @@ class GitCache:
             if len(self._searches) >= self._most:
                 raise Unavailable("too many repositories are being fetched; try again later")
             search = self._searches[key] = asyncio.create_task(
-                self._find(url, wanted, addresses), name=f"git {url}"
+                self._find(url, reference, addresses), name=f"git {url}"
             )
         # Not cancelled when the patience is over: the next call finds the search, or its result.
         await asyncio.wait((search,), timeout=patience)
@@ -132,18 +132,20 @@ class GitCache:
         self._searches.pop(key, None)
         return search.result()
 
-    async def archive(self, kind: str, wanted: str) -> AsyncGenerator[bytes] | None:
+    async def archive(self, kind: str, object_hash: str) -> AsyncGenerator[bytes] | None:
         """A tree as a tar archive, or a blob, by its hash and in pieces; None when no mirror has
         it.
 
         The caller closes the generator. Raises Unavailable when `git` cannot be run; an archive
         that breaks off is shorter.
         """
-        mirror = await asyncio.to_thread(self._mirror_with, wanted)
+        mirror = await asyncio.to_thread(self._mirror_with, object_hash)
         if mirror is None:
             return None
         command = (
-            ("archive", "--format=tar", wanted) if kind == "tree" else ("cat-file", "blob", wanted)
+            ("archive", "--format=tar", object_hash)
+            if kind == "tree"
+            else ("cat-file", "blob", object_hash)
         )
         return self._pieces(await asyncio.to_thread(self._start, mirror, command))
 
@@ -162,26 +164,26 @@ class GitCache:
         await cancel_all(*searches)
 
     async def _find(
-        self, url: str, wanted: GitReference, addresses: Sequence[str]
+        self, url: str, reference: GitReference, addresses: Sequence[str]
     ) -> tuple[ResolvedGitTree, ...]:
         # The name of a directory must not be made of a client's address.
         name = hashlib.sha256(url.encode()).hexdigest()[:40]
         mirror = self._mirrors.setdefault(name, _Mirror(self.directory / name))
         await asyncio.to_thread(self._cache.touch, name)
         # A whole hash means the same for ever: without a fetch it is as good.
-        if _FULL.fullmatch(wanted.revision):
-            found = await asyncio.to_thread(self._look, mirror.path, wanted)
-            if found:
-                return found
+        if _FULL.fullmatch(reference.revision):
+            trees = await asyncio.to_thread(self._look, mirror.path, reference)
+            if trees:
+                return trees
         await self._fetch(mirror, url, addresses)
-        found = await asyncio.to_thread(self._look, mirror.path, wanted)
-        if not found:
-            path = f" with the path {wanted.path!r}" if wanted.path else ""
+        trees = await asyncio.to_thread(self._look, mirror.path, reference)
+        if not trees:
+            path = f" with the path {reference.path!r}" if reference.path else ""
             raise Invalid(
-                f"Mounts [{wanted.target}][{wanted.selector}]: "
-                f"{url} has no commit {wanted.revision!r}{path}"
+                f"Mounts [{reference.target}][{reference.selector}]: "
+                f"{url} has no commit {reference.revision!r}{path}"
             )
-        return found
+        return trees
 
     async def _fetch(self, mirror: _Mirror, url: str, addresses: Sequence[str]) -> None:
         mirror.asked += 1
@@ -207,11 +209,11 @@ class GitCache:
                 path,
                 # "--": an address that begins with a dash is no option.
                 (
-                    *(word for one in pinned.settings for word in ("-c", one)),
+                    *(word for setting in pinned.settings for word in ("-c", setting)),
                     *("fetch", "--quiet", "--prune", "--force", "--no-tags", "--", pinned.url),
                     *_REFS,
                 ),
-                what=f"fetch {url}",
+                action=f"fetch {url}",
                 environment=pinned.environment,
             )
         except BaseException:
@@ -222,20 +224,20 @@ class GitCache:
         finally:
             os.close(lock)
 
-    def _look(self, path: Path, wanted: GitReference) -> tuple[ResolvedGitTree, ...]:
+    def _look(self, path: Path, reference: GitReference) -> tuple[ResolvedGitTree, ...]:
         if not (path / "HEAD").exists():
             return ()
-        commits = self._commits(path, wanted)
+        commits = self._commits(path, reference)
         if not commits:
             return ()
-        asked = git_trees.lookup_lines(commits, wanted.path)
+        asked = git_trees.lookup_lines(commits, reference.path)
         return git_trees.read_lookup(
-            commits, self._git(path, ("cat-file", "--batch-check"), text=asked)
+            commits, self._git(path, ("cat-file", "--batch-check"), stdin_text=asked)
         )
 
-    def _commits(self, path: Path, wanted: GitReference) -> Sequence[str]:
-        words = wanted.revision.split()
-        if wanted.selector == "commit":
+    def _commits(self, path: Path, reference: GitReference) -> Sequence[str]:
+        words = reference.revision.split()
+        if reference.selector == "commit":
             command = [
                 "rev-parse",
                 "--verify",
@@ -254,11 +256,11 @@ class GitCache:
         answer = self._git(path, command, unknown_is_empty=True)
         return [line for line in answer.split() if _FULL.fullmatch(line)]
 
-    def _mirror_with(self, wanted: str) -> Path | None:
+    def _mirror_with(self, object_hash: str) -> Path | None:
         """The mirror that has an object, the last used first."""
         mirrors = self.directory.glob("*/HEAD")
-        for head in sorted(mirrors, key=lambda one: one.stat().st_mtime_ns, reverse=True):
-            if self._git(head.parent, ("cat-file", "-t", wanted), unknown_is_empty=True):
+        for head in sorted(mirrors, key=lambda path: path.stat().st_mtime_ns, reverse=True):
+            if self._git(head.parent, ("cat-file", "-t", object_hash), unknown_is_empty=True):
                 head.touch()
                 return head.parent
         return None
@@ -331,8 +333,8 @@ class GitCache:
         path: Path,
         command: Sequence[str],
         *,
-        text: str = "",
-        what: str = "",
+        stdin_text: str = "",
+        action: str = "",
         environment: Mapping[str, str] | None = None,
         unknown_is_empty: bool = False,
     ) -> str:
@@ -348,12 +350,12 @@ class GitCache:
         with process, _BoundedOutput(process) as output:
             try:
                 # Only commands without a network read a text, and it is small.
-                output.feed(text)
+                output.feed(stdin_text)
                 output.wait(self.timeout)
             except subprocess.TimeoutExpired:
                 _kill(process)
                 raise Unavailable(
-                    f"git {what or command[0]}: took longer than {self.timeout:g} s; try again"
+                    f"git {action or command[0]}: took longer than {self.timeout:g} s; try again"
                 ) from None
             finally:
                 self._processes.discard(process)
@@ -364,7 +366,7 @@ class GitCache:
             return ""
         fault = " ".join(err.split())[-300:]
         raise Unavailable(
-            f"git {what or command[0]}: failed with code {process.returncode}: {fault}"
+            f"git {action or command[0]}: failed with code {process.returncode}: {fault}"
         )
 
 
@@ -373,7 +375,7 @@ class _BoundedOutput:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        self._found = ["", ""]
+        self._ends = ["", ""]
         self._threads = [
             threading.Thread(target=self._read, args=(number,), name="git output")
             for number in range(2)
@@ -403,20 +405,20 @@ class _BoundedOutput:
     @property
     def texts(self) -> tuple[str, str]:
         """Output and errors, the last `_MOST_OUTPUT` characters of each, after the end."""
-        return self._found[0], self._found[1]
+        return self._ends[0], self._ends[1]
 
-    def feed(self, text: str) -> None:
+    def feed(self, stdin_text: str) -> None:
         """Give the process its input."""
         assert self._process.stdin is not None
         # It ended without reading.
         with suppress(BrokenPipeError), self._process.stdin as pipe:
-            pipe.write(text)
+            pipe.write(stdin_text)
 
     def _read(self, number: int) -> None:
         stream = (self._process.stdout, self._process.stderr)[number]
         assert stream is not None
         while piece := stream.read(_OUTPUT_PIECE):
-            self._found[number] = (self._found[number] + piece)[-_MOST_OUTPUT:]
+            self._ends[number] = (self._ends[number] + piece)[-_MOST_OUTPUT:]
 
 
 def _at_most(kind: int, limit: int) -> int:

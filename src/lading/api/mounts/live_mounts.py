@@ -22,16 +22,16 @@ async def check_live_places(
     user = await records.get(tx, USERS, acting.user_uuid) or {}
     names = [str(user[name]) for name in ("uuid", "username", "email") if user.get(name)]
     roots = make_roots(config.TES.FileRoots)
-    for one in places:
-        path = f"{one.root}/{one.path}".rstrip("/")
+    for live_place in places:
+        path = f"{live_place.root}/{live_place.path}".rstrip("/")
         root = find_live_root(roots, path)
         # A limited token must not get at files that its scopes say nothing of.
-        if access.is_limited(acting) or root is None or root.prefix != one.root:
+        if access.is_limited(acting) or root is None or root.prefix != live_place.root:
             raise Invalid(
-                f"Mounts [{one.target}]: {path} is in no directory that this token may mount live;"
-                " TES.FileRoots names these, and a token of limited scopes may mount none"
+                f"Mounts [{live_place.target}]: {path} is in no directory that this token may mount"
+                " live; TES.FileRoots names these, and a token of limited scopes may mount none"
             )
         try:
-            find_root(roots, path, names, writes=one.is_writable)
+            find_root(roots, path, names, writes=live_place.is_writable)
         except Forbidden as error:
-            raise Invalid(f"Mounts [{one.target}]: {error.message}") from None
+            raise Invalid(f"Mounts [{live_place.target}]: {error.message}") from None

@@ -36,91 +36,98 @@ async def look_up(services: ApiServices, principal: Principal, several: Iterable
 
     The mounts need not be valid. Only collections that the principal can read are looked into.
     """
-    given = [one for one in several if isinstance(one, dict) and _shows_path(one)]
-    if not given:
+    mount_sets = [mounts for mounts in several if isinstance(mounts, dict) and _shows_path(mounts)]
+    if not mount_sets:
         return
-    known = services.features[CONTENTS].known
+    entries = services.features[CONTENTS].entries
     # A failure here costs a reuse, not the request.
     with suppress(LadingError, TimeoutError):
         async with asyncio.timeout(services.config.Containers.ResolveTimeout):
             async with services.database.reading() as tx:
-                found = await _shown(tx, given)
+                shown = await _shown(tx, mount_sets)
                 reader = None if principal.is_admin else principal.user_uuid
-                hashes = dict.fromkeys(pdh for pdh, _ in found)
+                hashes = dict.fromkeys(pdh for pdh, _ in shown)
                 readable = await contents.present(tx, hashes, services.clock.now(), reader=reader)
-            if all(one in known for one in found):
+            if all(key in entries for key in shown):
                 return
             async with services.features[CONTENTS].lock:
                 for pdh in hashes:
                     if pdh not in readable:
                         continue
-                    paths = [path for one, path in found if one == pdh]
+                    paths = [path for content_hash, path in shown if content_hash == pdh]
                     await _learn(services, pdh, paths)
 
 
-def _shows_path(given: Mapping[str, JSON]) -> bool:
+def _shows_path(mounts: Mapping[str, JSON]) -> bool:
     """Whether a mount may show less than a whole collection."""
     return any(
-        isinstance(one, dict) and (one.get("path") or "/" in str(one.get("portable_data_hash")))
-        for one in given.values()
+        isinstance(mount, dict)
+        and (mount.get("path") or "/" in str(mount.get("portable_data_hash")))
+        for mount in mounts.values()
     )
 
 
 async def _shown(tx: Transaction, several: list[dict[str, JSON]]) -> list[tuple[str, str]]:
     """The collections and paths that the mounts show."""
-    named = [one for given in several for one in mount_resolution.references(given)]
-    uuids = dict.fromkeys(one.name for one in named if not one.is_pdh)
-    hashes: dict[str, str | None] = {one.name: one.name for one in named if one.is_pdh}
+    named = [reference for mounts in several for reference in mount_resolution.references(mounts)]
+    uuids = dict.fromkeys(reference.name for reference in named if not reference.is_pdh)
+    hashes: dict[str, str | None] = {
+        reference.name: reference.name for reference in named if reference.is_pdh
+    }
     for row in await records.among(tx, COLLECTIONS, "uuid", uuids):
         hashes[row["uuid"]] = row["portable_data_hash"]
-    sources = [one.request_uuid for given in several for one in mount_resolution.outputs(given)]
+    sources = [
+        output.request_uuid for mounts in several for output in mount_resolution.outputs(mounts)
+    ]
     hashes |= await outputs_of(tx, dict.fromkeys(sources))
     return list(
         dict.fromkeys(
-            one for given in several for one in mount_resolution.shown(given, hashes).values()
+            key for mounts in several for key in mount_resolution.shown(mounts, hashes).values()
         )
     )
 
 
 async def _learn(services: ApiServices, pdh: str, paths: list[str]) -> None:
-    known = services.features[CONTENTS].known
-    if all((pdh, path) in known for path in paths):
+    entries = services.features[CONTENTS].entries
+    if all((pdh, path) in entries for path in paths):
         return
     async with services.database.reading() as tx:
-        held, _ = await contents.for_keeping(tx, [pdh], ())
-    text = held[pdh][0] if pdh in held else ""
-    if not text or len(text) > _LARGEST:
+        collections, _ = await contents.for_keeping(tx, [pdh], ())
+    manifest_text = collections[pdh][0] if pdh in collections else ""
+    if not manifest_text or len(manifest_text) > _LARGEST:
         return
-    tree = await asyncio.to_thread(services.features[TREES].read, text)
+    tree = await asyncio.to_thread(services.features[TREES].read, manifest_text)
     for path in paths:
         # The files in one block are learned together.
-        if (pdh, path) not in known:
+        if (pdh, path) not in entries:
             await _learn_one(services, pdh, tree, path)
 
 
 async def _learn_one(services: ApiServices, pdh: str, tree: FileTree, path: str) -> None:
-    known, node = services.features[CONTENTS].known, filetree.find(tree, path)
+    entries, node = services.features[CONTENTS].entries, filetree.find(tree, path)
     if isinstance(node, FileTree):
-        known.put((pdh, path), await asyncio.to_thread(content.of_directory, node))
+        entries.put((pdh, path), await asyncio.to_thread(content.of_directory, node))
     elif node is not None and content.needs_bytes(node):
         await _read(services, pdh, tree, path, node)
     elif node is not None:
-        known.put((pdh, path), await asyncio.to_thread(content.of_file, node))
+        entries.put((pdh, path), await asyncio.to_thread(content.of_file, node))
 
 
 async def _read(services: ApiServices, pdh: str, tree: FileTree, path: str, file: File) -> None:
     """Learn the content of a file from its bytes, and of the files in the same block."""
-    known = services.features[CONTENTS].known
+    entries = services.features[CONTENTS].entries
     if len(file.segments) > 1:
         parts = [
-            (await services.blocks.get(one.locator))[one.offset : one.offset + one.length]
-            for one in file.segments
+            (await services.blocks.get(segment.locator))[
+                segment.offset : segment.offset + segment.length
+            ]
+            for segment in file.segments
         ]
-        known.put((pdh, path), await asyncio.to_thread(content.of_bytes, b"".join(parts)))
+        entries.put((pdh, path), await asyncio.to_thread(content.of_bytes, b"".join(parts)))
         return
     locator = file.segments[0].locator
     data = await services.blocks.get(locator)
-    found = await asyncio.to_thread(content.in_block, tree, bare(locator), data)
+    described = await asyncio.to_thread(content.in_block, tree, bare(locator), data)
     # The wanted one last: it is the last to be forgotten.
-    for other in [*(one for one in found if one != path), path]:
-        known.put((pdh, other), found[other])
+    for learned_path in [*(neighbour for neighbour in described if neighbour != path), path]:
+        entries.put((pdh, learned_path), described[learned_path])

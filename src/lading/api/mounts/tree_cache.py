@@ -37,23 +37,23 @@ class Trees:
         self._lock = threading.Lock()
         self._trees = LruMap[tuple[int, bytes], FileTree](limit)
 
-    def read(self, text: str) -> FileTree:
+    def read(self, manifest_text: str) -> FileTree:
         """The tree of a manifest. Raises Malformed."""
-        if len(text) < self._small:
-            return filetree.from_manifest(text)
-        key = _key(text)
+        if len(manifest_text) < self._small:
+            return filetree.from_manifest(manifest_text)
+        key = _key(manifest_text)
         with self._lock:
-            found = self._trees.get(key)
-        if found is not None:
-            return found
-        tree = filetree.from_manifest(text)
+            cached = self._trees.get(key)
+        if cached is not None:
+            return cached
+        tree = filetree.from_manifest(manifest_text)
         self._keep(key, tree)
         return tree
 
-    def note(self, text: str, tree: FileTree) -> None:
+    def note(self, manifest_text: str, tree: FileTree) -> None:
         """Keep the tree from which `filetree.to_manifest` made a text."""
-        if len(text) >= self._small:
-            self._keep(_key(text), tree)
+        if len(manifest_text) >= self._small:
+            self._keep(_key(manifest_text), tree)
 
     def _keep(self, key: tuple[int, bytes], tree: FileTree) -> None:
         if key[0] <= self._limit:
@@ -61,8 +61,8 @@ class Trees:
                 self._trees.put(key, tree, key[0])
 
 
-def _key(text: str) -> tuple[int, bytes]:
-    return len(text), hashlib.sha256(text.encode()).digest()
+def _key(manifest_text: str) -> tuple[int, bytes]:
+    return len(manifest_text), hashlib.sha256(manifest_text.encode()).digest()
 
 
 class KnownContents:
@@ -71,7 +71,7 @@ class KnownContents:
     """
 
     def __init__(self, *, limit: int = _CONTENTS) -> None:
-        self.known = LruMap[tuple[str, str], JsonObject](limit)
+        self.entries = LruMap[tuple[str, str], JsonObject](limit)
         self.lock = asyncio.Lock()
 
 

@@ -31,7 +31,7 @@ async def cancel_matching(call: ApiCall) -> ApiResponse:
     access.check_filters(call.caller, check_filters(filters, REQUESTS))
     services = call.services
     now = services.clock.now()
-    one = Cancellation(
+    cancellation = Cancellation(
         id=services.ids.entropy(16).hex(),
         user_uuid=call.caller.user_uuid,
         filters=filters,
@@ -39,9 +39,9 @@ async def cancel_matching(call: ApiCall) -> ApiResponse:
         position=cancellations.start_of(now),
     )
     async with services.database.writing() as tx:
-        await cancellations.put(tx, one)
+        await cancellations.put(tx, cancellation)
         tx.after_commit(services.events.wakeups.cancel)
-    return ApiResponse(body=_shown(one))
+    return ApiResponse(body=_shown(cancellation))
 
 
 async def get_cancellation(call: ApiCall) -> ApiResponse:
@@ -54,16 +54,16 @@ async def get_cancellation(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=_shown(one))
 
 
-def _shown(one: Cancellation) -> Record:
+def _shown(cancellation: Cancellation) -> Record:
     return {
         "kind": "lading#cancellation",
-        "id": one.id,
-        "created_at": one.created_at,
-        "finished_at": one.finished_at,
-        "total": one.total,
-        "cancelled": one.cancelled,
-        "refused": one.refused,
-        "error": one.error,
+        "id": cancellation.id,
+        "created_at": cancellation.created_at,
+        "finished_at": cancellation.finished_at,
+        "total": cancellation.total,
+        "cancelled": cancellation.cancelled,
+        "refused": cancellation.refused,
+        "error": cancellation.error,
     }
 
 

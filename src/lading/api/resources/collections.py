@@ -118,16 +118,20 @@ async def get_collection(call: ApiCall) -> ApiResponse:
                 raise NotFound(f"Path not found: collection {call.uuid} is in the trash")
             return await _shown(call, record, select)
         # Clients append permission hints (+A...) of blocks to the hash of a content.
-        found = await find_content(tx, services.clock, call.caller, call.uuid.partition("+A")[0])
+        content = await find_content(tx, services.clock, call.caller, call.uuid.partition("+A")[0])
     pseudo = {
-        "uuid": found["portable_data_hash"],
-        "portable_data_hash": found["portable_data_hash"],
+        "uuid": content["portable_data_hash"],
+        "portable_data_hash": content["portable_data_hash"],
         "manifest_text": await sign(
-            services.clock, services.config, call.caller, found["manifest_text"], found["trash_at"]
+            services.clock,
+            services.config,
+            call.caller,
+            content["manifest_text"],
+            content["trash_at"],
         ),
     }
-    if found["trash_at"] is not None:
-        pseudo["trash_at"] = found["trash_at"]
+    if content["trash_at"] is not None:
+        pseudo["trash_at"] = content["trash_at"]
     return ApiResponse(
         body={name: value for name, value in pseudo.items() if select is None or name in select}
     )
@@ -136,19 +140,19 @@ async def get_collection(call: ApiCall) -> ApiResponse:
 async def create_collection(call: ApiCall) -> ApiResponse:
     """Store a new collection."""
     select = check_select(call.params.get("select"), COLLECTIONS)
-    given = _check_attributes(call, None)
-    content = await read_content(call, given, None, read_splicing(call, given))
-    record = generic.new_record(call, COLLECTIONS, {**given, **content})
+    attributes = _check_attributes(call, None)
+    content = await read_content(call, attributes, None, read_splicing(call, attributes))
+    record = generic.new_record(call, COLLECTIONS, {**attributes, **content})
     record["current_version_uuid"] = record["uuid"]
-    if not given.get("storage_classes_desired"):
+    if not attributes.get("storage_classes_desired"):
         record["storage_classes_desired"] = list(call.services.policy.default_storage_classes)
-    _check_values(call.services.config, record, given)
+    _check_values(call.services.config, record, attributes)
     record |= generic.trash_times(
-        call.services.clock, call.services.config, {**COLLECTIONS.defaults}, given
+        call.services.clock, call.services.config, {**COLLECTIONS.defaults}, attributes
     )
     record |= {
         **await confirm_classes(call.services.clock, call.services.blocks, record),
-        **_counted(given),
+        **_counted(attributes),
     }
     async with call.services.database.writing() as tx:
         await authorization.check_owner(tx, call, record["owner_uuid"])
@@ -183,11 +187,11 @@ async def _update(call: ApiCall) -> Record:
         check_present(base)
         await authorization.check_writable(tx, COLLECTIONS, base, call.caller)
     check_match(call, base)
-    given = _check_attributes(call, base)
-    splicing = read_splicing(call, given)
+    attributes = _check_attributes(call, base)
+    splicing = read_splicing(call, attributes)
     # Outside the write transaction: large manifests take long, and SQLite has one writer.
-    content = await read_content(call, given, base, splicing)
-    planned = {**base, **given, **content}
+    content = await read_content(call, attributes, base, splicing)
+    planned = {**base, **attributes, **content}
     confirmed = (
         await confirm_classes(services.clock, services.blocks, planned)
         if any(planned[name] != base[name] for name in _CONFIRMED_BY)
@@ -201,24 +205,24 @@ async def _update(call: ApiCall) -> Record:
         if old["portable_data_hash"] != base["portable_data_hash"] and splicing:
             raise _Outrun
         check_match(call, old)
-        new = {**old, **given, "portable_data_hash": old["portable_data_hash"], **content}
-        new |= generic.trash_times(services.clock, services.config, old, given)
+        new = {**old, **attributes, "portable_data_hash": old["portable_data_hash"], **content}
+        new |= generic.trash_times(services.clock, services.config, old, attributes)
         new |= {
             name: value
             for name, value in confirmation_after_change(old, new).items()
-            if name not in given
+            if name not in attributes
         }
         # Another call may have changed the content or the wish since it was confirmed.
         if confirmed and all(new[name] == planned[name] for name in _CONFIRMED_BY):
-            new |= {name: value for name, value in confirmed.items() if name not in given}
-        _check_values(services.config, new, given)
+            new |= {name: value for name, value in confirmed.items() if name not in attributes}
+        _check_values(services.config, new, attributes)
         await dispatching.check_log(tx, call, old, new)
         await quotas.check_room(tx, call, new, old)
         if new["owner_uuid"] != old["owner_uuid"]:
             await authorization.check_owner(tx, call, new["owner_uuid"], old=old["owner_uuid"])
         await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
         return await change_collection(
-            tx, services, old, new, given, user_uuid=call.caller.user_uuid
+            tx, services, old, new, attributes, user_uuid=call.caller.user_uuid
         )
 
 
@@ -297,28 +301,28 @@ def _check_attributes(call: ApiCall, stored: Record | None) -> Record:
     return generic.check_attributes(call, COLLECTIONS, stored, sent) | counted
 
 
-def _counted(given: Record) -> Record:
-    return {name: given[name] for name in CONFIRMATION if name in given}
+def _counted(attributes: Record) -> Record:
+    return {name: attributes[name] for name in CONFIRMATION if name in attributes}
 
 
 async def _shown(call: ApiCall, record: Record, select: tuple[str, ...] | None) -> ApiResponse:
     shown = show(COLLECTIONS, record, select)
     if "manifest_text" in shown:
-        text = await sign(
+        signed_text = await sign(
             call.services.clock,
             call.services.config,
             call.caller,
             record["manifest_text"],
             record["trash_at"],
         )
-        shown["manifest_text"] = text
+        shown["manifest_text"] = signed_text
     return ApiResponse(body=shown)
 
 
-def _check_values(config: Config, record: Record, given: Record) -> None:
+def _check_values(config: Config, record: Record, attributes: Record) -> None:
     name = record["name"] = record["name"] or None
     check_name(name, slashes=bool(config.Collections.ForwardSlashNameSubstitution))
-    if given.get("storage_classes_desired") == []:
+    if attributes.get("storage_classes_desired") == []:
         raise Invalid("storage_classes_desired: cannot be empty")
     placement.check_names("storage_classes_desired", record["storage_classes_desired"])
     replication = record["replication_desired"]
@@ -377,20 +381,20 @@ async def change_collection(
     services: ApiServices,
     old: Record,
     new: Record,
-    given: Record,
+    attributes: Record,
     *,
     user_uuid: str,
 ) -> Record:
     """Change a collection, store its past version if that is to be kept, and update its past
     versions; the new record.
 
-    `given` are the attributes that the caller named.
+    `attributes` are the attributes that the caller named.
     """
     settings = services.config.Collections
     step = collection_rules.version_step(
         old,
         new,
-        asked="preserve_version" in given,
+        asked="preserve_version" in attributes,
         settings=VersionSettings(
             enabled=settings.CollectionVersioning, idle=settings.PreserveVersionIfIdle
         ),

@@ -86,14 +86,14 @@ async def store_change(
     ):
         # A dispatcher notes the reason when a supervisor ends without a report; here the supervisor
         # reports it itself.
-        text = f"Cancelled: {status.get('error') or status['failure']}"
+        message = f"Cancelled: {status.get('error') or status['failure']}"
         await audit.note(
             tx,
             call.services,
             row,
             DecisionKind.CRASHED,
-            text,
-            {"text": text, "failure": status["failure"]},
+            message,
+            {"text": message, "failure": status["failure"]},
         )
     return row
 
@@ -121,30 +121,30 @@ def _with_class_warning(
 
 
 async def output_readable(
-    tx: Transaction, call: ApiCall, container: Container, given: Record
+    tx: Transaction, call: ApiCall, container: Container, attributes: Record
 ) -> bool:
     """Whether the container's user can read the output that the container has after a write of
-    `given` (`lifecycle.output_of`). True without an output.
+    `attributes` (`lifecycle.output_of`). True without an output.
 
     The tokens of supervisors and dispatchers belong to the system user or to an admin: without this
     check a hostile machine could give its user any content whose hash it knows. Raises Invalid for
     such a log.
     """
-    caller, output = call.caller, lifecycle.output_of(container, given)
-    log = given.get("log") if caller.supervises or caller.is_dispatcher else None
-    named = [one for one in (output, log) if isinstance(one, str)]
+    caller, output = call.caller, lifecycle.output_of(container, attributes)
+    log = attributes.get("log") if caller.supervises or caller.is_dispatcher else None
+    named = [pdh for pdh in (output, log) if isinstance(pdh, str)]
     if not named:
         return True
     reader = None if caller.is_admin else await _user(tx, call, container)
-    found = await contents.present(
+    readable = await contents.present(
         tx, named, call.services.clock.now(), reader=reader, trashed=True
     )
     # Arvados' crunch-run stores the log as the user of its dispatcher.
-    if isinstance(log, str) and log not in found and not await is_own_log(tx, call, log):
+    if isinstance(log, str) and log not in readable and not await is_own_log(tx, call, log):
         raise Invalid(
             f"log: {printable(log)!r} is no collection that the container's user can read"
         )
-    return output is None or output in found
+    return output is None or output in readable
 
 
 async def _user(tx: Transaction, call: ApiCall, container: Container) -> str | None:

@@ -65,26 +65,26 @@ async def end_orphans(services: ApiServices) -> None:
     """Give back or end the containers whose dispatcher's token has ended."""
     root_token = ids.root_token(services.config.ClusterID)
     async with services.database.reading() as tx:
-        found = await live.orphaned(tx, services.clock.now(), root_token=root_token)
-    known = services.features[UPKEEP].orphans
-    for uuid in known.keys() - {one.uuid for one in found}:
-        del known[uuid]
-    if not found:
+        orphans = await live.orphaned(tx, services.clock.now(), root_token=root_token)
+    first_seen = services.features[UPKEEP].orphans
+    for uuid in first_seen.keys() - {orphan.uuid for orphan in orphans}:
+        del first_seen[uuid]
+    if not orphans:
         return
     uses = services.features[UPKEEP].uses(
-        one.supervisor_auth_uuid for one in found if one.supervisor_auth_uuid
+        orphan.supervisor_auth_uuid for orphan in orphans if orphan.supervisor_auth_uuid
     )
     if uses:
         # Stored for the other servers of this database: a supervisor calls one of them.
         async with services.database.writing() as tx:
             await upkeep.mark_used(tx, uses)
-    for one in found:
-        since = known.setdefault(one.uuid, services.clock.now())
-        await _settle(services, one, max(since, one.heard or "", _use(uses, one)))
+    for orphan in orphans:
+        since = first_seen.setdefault(orphan.uuid, services.clock.now())
+        await _settle(services, orphan, max(since, orphan.heard or "", _use(uses, orphan)))
 
 
-def _use(uses: Mapping[str, tuple[str, str]], one: OrphanedContainer) -> str:
-    return uses.get(one.supervisor_auth_uuid or "", ("", ""))[0]
+def _use(uses: Mapping[str, tuple[str, str]], orphan: OrphanedContainer) -> str:
+    return uses.get(orphan.supervisor_auth_uuid or "", ("", ""))[0]
 
 
 async def _settle(services: ApiServices, orphan: OrphanedContainer, heard: str) -> None:

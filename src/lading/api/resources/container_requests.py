@@ -76,21 +76,21 @@ async def create_request(call: ApiCall) -> ApiResponse:
     named = call.params.get("select")
     select = check_select(named, REQUESTS) if named is not None else None
     services, caller = call.services, call.caller
-    given = call.attributes(REQUESTS)
+    attributes = call.attributes(REQUESTS)
     trees = (
-        await _look_up(call, given)
-        if satisfy or given.get("state") == request_phases.RequestState.COMMITTED
+        await _look_up(call, attributes)
+        if satisfy or attributes.get("state") == request_phases.RequestState.COMMITTED
         else NO_TREES
     )
     change, ahead = None, None
-    if not _has_parent(call, given):
+    if not _has_parent(call, attributes):
         # Steps that need no turn come before it, so that turns are short.
-        change = _satisfied(_new(call, given), services.policy, satisfy=satisfy)
+        change = _satisfied(_new(call, attributes), services.policy, satisfy=satisfy)
         ahead = await look_ahead(services, change, caller, trees)
     async with services.database.writing() as tx:
         unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
         if change is None:
-            change = _new(call, given, parent=await find_parent(tx, call, given))
+            change = _new(call, attributes, parent=await find_parent(tx, call, attributes))
             change = _satisfied(change, services.policy, satisfy=satisfy)
         change = request.with_values(change, {"created_at": unit.now})
         record = await _add(unit, call, change, trees, ahead)
@@ -103,7 +103,7 @@ async def create_request(call: ApiCall) -> ApiResponse:
 async def add_to(
     unit: UnitOfWork,
     call: ApiCall,
-    given: Record,
+    attributes: Record,
     trees: GitTrees | None,
     uuid: str,
     siblings: Collection[str],
@@ -112,9 +112,9 @@ async def add_to(
 
     `siblings` are those that the call has created before. Raises the errors of `create_request`.
     """
-    parent = await find_parent(unit.tx, call, given) if _has_parent(call, given) else None
+    parent = await find_parent(unit.tx, call, attributes) if _has_parent(call, attributes) else None
     change = request.with_values(
-        _new(call, given, parent=parent, uuid=uuid), {"created_at": unit.now}
+        _new(call, attributes, parent=parent, uuid=uuid), {"created_at": unit.now}
     )
     return await _add(unit, call, change, trees, None, siblings)
 
@@ -161,14 +161,14 @@ async def update_request(call: ApiCall) -> ApiResponse:
     satisfy = bool(call.params.get("satisfy"))
     select = check_select(call.params.get("select"), REQUESTS)
     services, caller = call.services, call.caller
-    given = call.attributes(REQUESTS)
+    attributes = call.attributes(REQUESTS)
     trees: GitTrees | None = NO_TREES
     if (
         satisfy
-        or given.get("state") == request_phases.RequestState.COMMITTED
-        or given.get("container_uuid")
+        or attributes.get("state") == request_phases.RequestState.COMMITTED
+        or attributes.get("container_uuid")
     ):
-        trees = await _look_up_stored(call, given)
+        trees = await _look_up_stored(call, attributes)
     await reach(services, call.uuid)
     async with services.database.writing() as tx:
         trash = bool(call.params.get("include_trash"))
@@ -181,12 +181,12 @@ async def update_request(call: ApiCall) -> ApiResponse:
         subject = ContainerRequest.from_record(row)
         change = request.update(
             subject,
-            given,
+            attributes,
             now=unit.now,
             policy=services.policy,
             user_uuid=caller.user_uuid,
             admin=caller.is_admin,
-            parent=await _new_parent(tx, call, given, subject),
+            parent=await _new_parent(tx, call, attributes, subject),
         )
         await _check_results(tx, call, change)
         if change.request.owner_uuid != subject.owner_uuid:
@@ -281,11 +281,11 @@ async def _check_results(tx: Transaction, call: ApiCall, change: request.Request
 
 
 def _new(
-    call: ApiCall, given: Record, *, parent: Parent | None = None, uuid: str = ""
+    call: ApiCall, attributes: Record, *, parent: Parent | None = None, uuid: str = ""
 ) -> request.RequestChange:
     services, user = call.services, call.caller.user_uuid
     return request.create(
-        given,
+        attributes,
         uuid=uuid or services.ids.new_uuid(Infix.REQUEST),
         owner_uuid=user,
         user_uuid=user,
@@ -295,19 +295,20 @@ def _new(
     )
 
 
-def _has_parent(call: ApiCall, given: Record) -> bool:
+def _has_parent(call: ApiCall, attributes: Record) -> bool:
     """Whether a container may have made the request, so that the container must be looked up."""
     return (
-        call.caller.container_uuid is not None or given.get("requesting_container_uuid") is not None
+        call.caller.container_uuid is not None
+        or attributes.get("requesting_container_uuid") is not None
     )
 
 
-async def find_parent(tx: Transaction, call: ApiCall, given: Record) -> Parent | None:
+async def find_parent(tx: Transaction, call: ApiCall, attributes: Record) -> Parent | None:
     """The container that makes a request: the token's own, or for an admin the container that the
     request names. Raises Invalid.
     """
     uuid = call.caller.container_uuid
-    named = given.get("requesting_container_uuid")
+    named = attributes.get("requesting_container_uuid")
     if uuid is None and named is not None and call.caller.is_admin:
         uuid = named
     if not isinstance(uuid, str):
@@ -316,39 +317,42 @@ async def find_parent(tx: Transaction, call: ApiCall, given: Record) -> Parent |
     if row is None:
         raise Invalid(f"requesting_container_uuid: '{uuid}' not found")
     wanting = await records.matching(tx, REQUESTS, container_uuid=uuid)
-    highest = max((one["priority"] or 0 for one in wanting), default=0)
+    highest = max((requester["priority"] or 0 for requester in wanting), default=0)
     return Parent(container_uuid=uuid, state=Container.from_record(row).state, priority=highest)
 
 
-async def look_up_given(call: ApiCall, given: Record) -> GitTrees | None:
+async def look_up_given(call: ApiCall, attributes: Record) -> GitTrees | None:
     """The git trees of the mounts in a body; None if they are not found within
     Containers.ResolveTimeout.
     """
-    if isinstance(given.get("mounts"), dict) and not mounts.has_kind(
-        given["mounts"], MountKind.GIT_TREE
+    if isinstance(attributes.get("mounts"), dict) and not mounts.has_kind(
+        attributes["mounts"], MountKind.GIT_TREE
     ):
         return NO_TREES
     subject = ContainerRequest.from_record(
-        {"uuid": "", **{name: given.get(name) for name in _LOOKED_AT}}
+        {"uuid": "", **{name: attributes.get(name) for name in _LOOKED_AT}}
     )
     patience = call.services.config.Containers.ResolveTimeout
     return await look_up(call.services, subject, call.caller, patience=patience)
 
 
-async def look_up_trees(call: ApiCall, given: Record) -> GitTrees | None:
+async def look_up_trees(call: ApiCall, attributes: Record) -> GitTrees | None:
     """The git trees of a new request, as `look_up_given`; none are looked up for a draft."""
-    if not given.get("mounts") or given.get("state") != request_phases.RequestState.COMMITTED:
+    if (
+        not attributes.get("mounts")
+        or attributes.get("state") != request_phases.RequestState.COMMITTED
+    ):
         return NO_TREES
-    return await look_up_given(call, given)
+    return await look_up_given(call, attributes)
 
 
-async def _look_up(call: ApiCall, given: Record) -> GitTrees | None:
+async def _look_up(call: ApiCall, attributes: Record) -> GitTrees | None:
     """The git trees of the mounts in a body; the contents of its other mounts are found too."""
-    if not given.get("mounts"):
+    if not attributes.get("mounts"):
         return NO_TREES
-    if _names_content(given["mounts"]):
-        await mount_contents.look_up(call.services, call.caller, [given["mounts"]])
-    return await look_up_given(call, given)
+    if _names_content(attributes["mounts"]):
+        await mount_contents.look_up(call.services, call.caller, [attributes["mounts"]])
+    return await look_up_given(call, attributes)
 
 
 def _names_content(mounted: JSON) -> bool:
@@ -359,14 +363,14 @@ def _names_content(mounted: JSON) -> bool:
     )
 
 
-async def _look_up_stored(call: ApiCall, given: Record) -> GitTrees | None:
+async def _look_up_stored(call: ApiCall, attributes: Record) -> GitTrees | None:
     async with call.services.database.reading() as tx:
         row = await authorization.find_readable(
             tx, call.services.clock, call.services.config, REQUESTS, call.uuid, call.caller
         )
     if row["state"] == request_phases.RequestState.FINAL:
         return NO_TREES
-    return await _look_up(call, {**{name: row[name] for name in _LOOKED_AT}, **given})
+    return await _look_up(call, {**{name: row[name] for name in _LOOKED_AT}, **attributes})
 
 
 def _satisfied(
@@ -394,14 +398,14 @@ def _status(record: Record) -> int:
 
 
 async def _new_parent(
-    tx: Transaction, call: ApiCall, given: Record, subject: ContainerRequest
+    tx: Transaction, call: ApiCall, attributes: Record, subject: ContainerRequest
 ) -> Parent | None:
     """The container that a change of a draft names as the one that made it."""
-    if subject.state is not request_phases.RequestState.UNCOMMITTED or not given.get(
+    if subject.state is not request_phases.RequestState.UNCOMMITTED or not attributes.get(
         "requesting_container_uuid"
     ):
         return None
-    return await find_parent(tx, call, given)
+    return await find_parent(tx, call, attributes)
 
 
 _LOOKED_AT: Final = ("mounts", "runtime_token")
@@ -417,28 +421,28 @@ async def check_dependencies(
     config: Config,
     principal: Principal,
     subject: ContainerRequest,
-    known: Collection[str],
+    known_uuids: Collection[str],
     *,
     is_new: bool = False,
 ) -> None:
-    """Check the requests that a draft depends on, but for the `known` ones: the caller can read
-    them, and none of them waits for the draft. Raises Invalid naming the request at fault.
+    """Check the requests that a draft depends on, but for `known_uuids`: the caller can read them,
+    and none of them waits for the draft. Raises Invalid naming the request at fault.
 
     `is_new`: the request is not stored yet, so none can wait for it.
     """
-    fresh = [uuid for uuid in subject.depends_on if uuid not in known]
+    fresh = [uuid for uuid in subject.depends_on if uuid not in known_uuids]
     for uuid in fresh:
         try:
             await authorization.find_readable(tx, clock, config, REQUESTS, uuid, principal)
         except NotFound:
             raise Invalid(f"Depends on: request '{uuid}' not found") from None
-    seen: set[str] = set()
+    seen_uuids: set[str] = set()
     frontier = [] if is_new else fresh
     while frontier:
         if subject.uuid in frontier:
             raise Invalid(f"Depends on: {subject.uuid} would wait for itself")
-        seen.update(frontier)
-        if len(seen) > MAX_DEPENDENCIES:
+        seen_uuids.update(frontier)
+        if len(seen_uuids) > MAX_DEPENDENCIES:
             raise Invalid(
                 f"Depends on: more than {MAX_DEPENDENCIES} requests would have to end first"
             )
@@ -446,7 +450,7 @@ async def check_dependencies(
         further = (
             uuid for row in rows if row["state"] != RequestState.FINAL for uuid in row["depends_on"]
         )
-        frontier = [uuid for uuid in dict.fromkeys(further) if uuid not in seen]
+        frontier = [uuid for uuid in dict.fromkeys(further) if uuid not in seen_uuids]
 
 
 MAX_ITEMS: Final = 1000
@@ -487,8 +491,8 @@ async def create_requests(call: ApiCall) -> ApiResponse:
         for start in range(0, len(items), _TOGETHER):
             some = items[start : start + _TOGETHER]
             answers += [
-                show(REQUESTS, one, select) if isinstance(one, dict) else _refusal(one)
-                for one in await _create_possible(call, some)
+                show(REQUESTS, outcome, select) if isinstance(outcome, dict) else _refusal(outcome)
+                for outcome in await _create_possible(call, some)
             ]
     return ApiResponse(body={"kind": "lading#containerRequestBatch", "items": answers})
 
@@ -499,18 +503,20 @@ def _refusal(error: LadingError) -> JSON:
 
 async def _items(call: ApiCall) -> list[_Item]:
     sent = call.params.get("container_requests")
-    if not isinstance(sent, list) or not all(isinstance(one, dict) for one in sent):
+    if not isinstance(sent, list) or not all(isinstance(attributes, dict) for attributes in sent):
         raise Malformed("container_requests: must be an array of objects of attributes")
     if not 1 <= len(sent) <= MAX_ITEMS:
         raise Invalid(f"container_requests: has {len(sent)} items; 1 to {MAX_ITEMS} are possible")
     uuids = [call.services.ids.new_uuid(Infix.REQUEST) for _ in sent]
-    await mount_contents.look_up(call.services, call.caller, [one.get("mounts") for one in sent])
+    await mount_contents.look_up(
+        call.services, call.caller, [attributes.get("mounts") for attributes in sent]
+    )
     items = []
-    for number, given in enumerate(sent):
+    for number, attributes in enumerate(sent):
         with _naming(number):
-            if isinstance(given.get("properties"), dict):
-                call.services.features[VOCABULARY].check(given["properties"])
-            bound = bind_siblings(given, uuids[:number])
+            if isinstance(attributes.get("properties"), dict):
+                call.services.features[VOCABULARY].check(attributes["properties"])
+            bound = bind_siblings(attributes, uuids[:number])
             trees = await look_up_trees(call, bound)
         items.append(_Item(number, uuids[number], bound, trees))
     return items
@@ -518,18 +524,18 @@ async def _items(call: ApiCall) -> list[_Item]:
 
 async def _create_all(call: ApiCall, items: Sequence[_Item]) -> list[Record]:
     """Create all items in one transaction; raises the error of the first that is refused."""
-    made = []
+    rows = []
     async with call.services.database.writing() as tx:
         unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
         siblings: set[str] = set()
-        for one in items:
+        for item in items:
             # Equal times would leave the order of their containers to chance.
             unit.now = later(unit.now, _APART)
-            with _naming(one.number):
-                made.append(await add_to(unit, call, one.given, one.trees, one.uuid, siblings))
-            siblings.add(one.uuid)
+            with _naming(item.number):
+                rows.append(await add_to(unit, call, item.given, item.trees, item.uuid, siblings))
+            siblings.add(item.uuid)
         await unit.settle()
-    return made
+    return rows
 
 
 async def _create_possible(call: ApiCall, items: Sequence[_Item]) -> list[Record | LadingError]:
@@ -541,7 +547,7 @@ async def _create_possible(call: ApiCall, items: Sequence[_Item]) -> list[Record
     except RequestError as error:
         if len(items) == 1:
             return [error]
-    return [(await _create_possible(call, [one]))[0] for one in items]
+    return [(await _create_possible(call, [item]))[0] for item in items]
 
 
 @contextmanager

@@ -69,38 +69,39 @@ _logger = logging.getLogger("lading.api")
 async def finish_container(call: ApiCall) -> ApiResponse:
     """Store output and log, and the final state (for the container's supervisor)."""
     services = call.services
-    given, manifests, data = (
+    attributes, manifests, data = (
         call.attributes(CONTAINERS),
         _manifests(call),
         _blocks(call.params.get("blocks")),
     )
-    _check_end(given)
+    _check_end(attributes)
     async with services.database.reading() as tx:
         container = Container.from_record(await find_container(tx, call))
     if role_of(container, caller_of(call)) not in HOLDERS:
         raise Forbidden("Forbidden: the end of a container is reported by its supervisor")
     own = await as_container(call, container)
     classes = container.output_storage_classes
-    kept = frozenset(
+    stored_locators = frozenset(
         await asyncio.gather(*(services.blocks.keep(block, classes) for block in data))
     )
-    made = {
-        name: await make_collection(own, container, name, text, kept)
-        for name, text in manifests.items()
+    collections = {
+        name: await make_collection(own, container, name, manifest_text, stored_locators)
+        for name, manifest_text in manifests.items()
     }
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
         unit = UnitOfWork(tx, services, user_uuid=call.caller.user_uuid)
-        unit.results = tuple(made.values())
-        hashes = {name: record["portable_data_hash"] for name, record in made.items()}
+        unit.results = tuple(collections.values())
+        hashes = {name: record["portable_data_hash"] for name, record in collections.items()}
         container = Container.from_record(row)
         change = lifecycle.update(
             container,
-            {**given, **hashes},
+            {**attributes, **hashes},
             caller=caller_of(call),
             now=services.clock.now(),
             # One that was made above is its user's own.
-            output_readable="output" in made or await output_readable(tx, call, container, given),
+            output_readable="output" in collections
+            or await output_readable(tx, call, container, attributes),
         )
         row = await store_change(tx, call, row, change, unit)
         # What the collections of requests keep needs none of its own in the trash.
@@ -109,14 +110,14 @@ async def finish_container(call: ApiCall) -> ApiResponse:
     return ApiResponse(body={"uuid": row["uuid"], "state": row["state"]})
 
 
-def _check_end(given: Record) -> None:
+def _check_end(attributes: Record) -> None:
     """Refuse a call that reports no end, or names results by hash: whether its user can read those
     would have to be looked up. Raises Invalid.
     """
-    if given.get("state") not in FINAL:
+    if attributes.get("state") not in FINAL:
         raise Invalid(f"state: must be one of {', '.join(sorted(FINAL))}, as this is the end")
     for name in _NAMES:
-        if name in given:
+        if name in attributes:
             raise Invalid(f"{name}: send its manifest in collections")
 
 
@@ -135,13 +136,17 @@ async def as_container(call: ApiCall, container: Container) -> ApiCall:
 
 
 async def make_collection(
-    own: ApiCall, container: Container, name: str, text: str, kept: frozenset[str]
+    own: ApiCall,
+    container: Container,
+    name: str,
+    manifest_text: str,
+    stored_locators: frozenset[str],
 ) -> Record:
     """The record of a collection of results (`output` or `log`), made with the rights of the
     container's own token.
     """
-    given: Record = {
-        "manifest_text": text,
+    attributes: Record = {
+        "manifest_text": manifest_text,
         "name": f"{_NAMES[name]} for {container.uuid}",
         # As the collections of the request have it: lists of the user's data leave them out.
         "properties": {"type": name, "container_uuid": container.uuid},
@@ -149,8 +154,8 @@ async def make_collection(
         # name them.
         "is_trashed": True,
     }
-    content = await read_content(own, given, None, Splicing({}), kept=kept)
-    record = generic.new_record(own, COLLECTIONS, {**given, **content})
+    content = await read_content(own, attributes, None, Splicing({}), sent_locators=stored_locators)
+    record = generic.new_record(own, COLLECTIONS, {**attributes, **content})
     record["current_version_uuid"] = record["uuid"]
     # As the collections of the request will ask for it: the blocks are in these classes from now.
     record["storage_classes_desired"] = list(
@@ -158,36 +163,38 @@ async def make_collection(
     )
     record |= await confirm_classes(own.services.clock, own.services.blocks, record)
     return record | generic.trash_times(
-        own.services.clock, own.services.config, {**COLLECTIONS.defaults}, given
+        own.services.clock, own.services.config, {**COLLECTIONS.defaults}, attributes
     )
 
 
 def _manifests(call: ApiCall) -> Mapping[str, str]:
-    given = call.params.get("collections")
-    if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
+    sent = call.params.get("collections")
+    if not isinstance(sent, dict) or not all(
+        isinstance(manifest, str) for manifest in sent.values()
+    ):
         raise Malformed("collections: must be an object of manifests")
-    if unknown := sorted(given.keys() - _NAMES.keys()):
+    if unknown := sorted(sent.keys() - _NAMES.keys()):
         raise Malformed(f"collections.{unknown[0][:40]}: must be one of {', '.join(_NAMES)}")
-    return given
+    return sent
 
 
-def _blocks(given: JSON) -> list[bytes]:
-    if given is None:
+def _blocks(sent: JSON) -> list[bytes]:
+    if sent is None:
         return []
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+    if not isinstance(sent, list) or not all(isinstance(encoded, str) for encoded in sent):
         raise Malformed("blocks: must be a list of base64 texts")
-    if sum(map(len, given)) > MOST_BYTES:
+    if sum(map(len, sent)) > MOST_BYTES:
         raise TooLarge(
             f"blocks: more than {MOST_BYTES} characters; store blocks of this size by themselves"
         )
     try:
-        return [base64.b64decode(one, validate=True) for one in given]
+        return [base64.b64decode(encoded, validate=True) for encoded in sent]
     except binascii.Error as error:
         raise Malformed(f"blocks: not base64: {error}") from None
 
 
 async def save_spooled(
-    call: ApiCall, container: Container, given: Record, *, is_lost: bool = False
+    call: ApiCall, container: Container, attributes: Record, *, is_lost: bool = False
 ) -> tuple[ApiCall, Record] | None:
     """The collection of the live log of a container that its dispatcher cancels without a log, and
     the call to insert it with. `is_lost`: the system cancels it, as it has no dispatcher any more.
@@ -196,8 +203,12 @@ async def save_spooled(
     saved: the end of a container does not wait for a disk.
     """
     spool, uuid = call.services.access.spool, container.uuid
-    has_log = given.get("log") is not None or container.log is not None
-    if given.get("state") != ContainerState.CANCELLED or container.state not in HELD or has_log:
+    has_log = attributes.get("log") is not None or container.log is not None
+    if (
+        attributes.get("state") != ContainerState.CANCELLED
+        or container.state not in HELD
+        or has_log
+    ):
         return None
     # A dispatcher saves the log only where the supervisor cannot do it any more.
     if not is_lost and role_of(container, caller_of(call)) is not Role.HOLDER:
@@ -207,9 +218,11 @@ async def save_spooled(
         return None
     sink = _Sink(call.services.blocks, container.output_storage_classes, set())
     try:
-        text = await _store_spool(spool, uuid, sink)
+        manifest_text = await _store_spool(spool, uuid, sink)
         own = await as_container(call, container)
-        return own, await make_collection(own, container, "log", text, frozenset(sink.kept))
+        return own, await make_collection(
+            own, container, "log", manifest_text, frozenset(sink.kept)
+        )
     except (LadingError, OSError) as error:
         event(_logger, "live log not saved", container=uuid, why=error)
         return None

@@ -94,17 +94,17 @@ async def create_container(call: ApiCall) -> ApiResponse:
     """Create a container without a request (admins)."""
     access.check_admin(call.caller, "make containers")
     services = call.services
-    given = attributes.check(
+    sent = attributes.check(
         call.attributes(CONTAINERS),
         CONTAINERS,
         stored=None,
         admin=False,
         cluster=services.config.ClusterID,
     )
-    for name in given.keys() - set(_RECIPE):
-        if given[name] != CONTAINERS.by_name[name].default:
+    for name in sent.keys() - set(_RECIPE):
+        if sent[name] != CONTAINERS.by_name[name].default:
             raise Invalid(f"{name}: cannot be set when a container is made")
-    made_of = recipe.of_container(Container.from_record({**given, "uuid": ""}))
+    made_of = recipe.of_container(Container.from_record({**sent, "uuid": ""}))
     if not made_of.command or not made_of.container_image or not made_of.output_path:
         raise Invalid("command, container_image and output_path: can't be blank")
     container = recipe.new_container(
@@ -120,13 +120,13 @@ async def update_container(call: ApiCall) -> ApiResponse:
     """Store the report of a supervisor, of the container itself or of an admin."""
     services = call.services
     select = check_select(call.params.get("select"), CONTAINERS)
-    given = call.attributes(CONTAINERS)
+    sent = call.attributes(CONTAINERS)
     log = (
         # Saved before the transaction: storing blocks takes long, and no other call may wait for
         # it.
-        await _spooled_log(call, given) if given.get("state") == ContainerState.CANCELLED else None
+        await _spooled_log(call, sent) if sent.get("state") == ContainerState.CANCELLED else None
     )
-    given = await _with_gateway(call, given)
+    sent = await _with_gateway(call, sent)
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
         await check_lease(tx, call)
@@ -134,15 +134,15 @@ async def update_container(call: ApiCall) -> ApiResponse:
         container = Container.from_record(row)
         if log is not None:
             await generic.insert(tx, log[0], COLLECTIONS, log[1])
-            given = {**given, "log": log[1]["portable_data_hash"]}
+            sent = {**sent, "log": log[1]["portable_data_hash"]}
         change = lifecycle.update(
             container,
-            given,
+            sent,
             caller=caller_of(call),
             now=services.clock.now(),
             max_attempts=services.policy.max_dispatch_attempts,
-            tokens=_new_tokens(call) if given.get("state") == "Locked" else None,
-            output_readable=await output_readable(tx, call, container, given),
+            tokens=_new_tokens(call) if sent.get("state") == "Locked" else None,
+            output_readable=await output_readable(tx, call, container, sent),
             places=_places(call),
         )
         # Assigned in the transaction that makes the container Running: the ports of other Running
@@ -157,24 +157,24 @@ async def update_container(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=show(CONTAINERS, row, select))
 
 
-async def _with_gateway(call: ApiCall, given: Record) -> Record:
+async def _with_gateway(call: ApiCall, sent: Record) -> Record:
     """The report with the gateway address that the server chooses, where the supervisor of the
     container offers one. Outside of transactions: the address may not answer.
     """
-    address = sessions.offered(given.get("gateway_address"))
+    address = sessions.offered(sent.get("gateway_address"))
     if not address or call.caller.supervises != call.uuid:
-        return given
+        return sent
     async with call.services.database.reading() as tx:
         container = Container.from_record(await find_container(tx, call))
     chosen = await choose_address(call.services, container, address, _places(call))
-    return {**given, "gateway_address": chosen}
+    return {**sent, "gateway_address": chosen}
 
 
-async def _spooled_log(call: ApiCall, given: Record) -> tuple[ApiCall, Record] | None:
+async def _spooled_log(call: ApiCall, sent: Record) -> tuple[ApiCall, Record] | None:
     """The log of a container whose supervisor is lost (`container_results.save_spooled`)."""
     async with call.services.database.reading() as tx:
         container = Container.from_record(await find_container(tx, call))
-    return await save_spooled(call, container, given)
+    return await save_spooled(call, container, sent)
 
 
 async def delete_container(call: ApiCall) -> ApiResponse:
@@ -236,14 +236,14 @@ async def lock_container(call: ApiCall) -> ApiResponse:
 
 
 def _alternatives(call: ApiCall) -> list[str]:
-    given = call.params.get("alternatives") or []
-    if not isinstance(given, list) or not all(
-        isinstance(one, str) and is_uuid(one, Infix.CONTAINER) for one in given
+    uuids = call.params.get("alternatives") or []
+    if not isinstance(uuids, list) or not all(
+        isinstance(uuid, str) and is_uuid(uuid, Infix.CONTAINER) for uuid in uuids
     ):
         raise Invalid("alternatives: must be an array of container uuids")
-    if len(given) > MOST_ALTERNATIVES:
-        raise Invalid(f"alternatives: {len(given)} uuids, at most {MOST_ALTERNATIVES} are allowed")
-    return list(dict.fromkeys(one for one in given if one != call.uuid))
+    if len(uuids) > MOST_ALTERNATIVES:
+        raise Invalid(f"alternatives: {len(uuids)} uuids, at most {MOST_ALTERNATIVES} are allowed")
+    return list(dict.fromkeys(uuid for uuid in uuids if uuid != call.uuid))
 
 
 def _ready_images(call: ApiCall) -> frozenset[str]:
@@ -436,9 +436,9 @@ async def get_secret_mounts(call: ApiCall) -> ApiResponse:
 
 async def report_progress(call: ApiCall) -> ApiResponse:
     """{"progress": 0 to 1}, from the container itself."""
-    given = call.attributes(CONTAINERS)
+    sent = call.attributes(CONTAINERS)
     # Progress alone: other attributes of a Running container belong to its supervisor.
-    if given.keys() != {"progress"}:
+    if sent.keys() != {"progress"}:
         raise Invalid("progress: send it and nothing else, as a number from 0 to 1")
     async with call.services.database.writing() as tx:
         row = await find_container(tx, call)
@@ -449,7 +449,7 @@ async def report_progress(call: ApiCall) -> ApiResponse:
             tx,
             call,
             row,
-            lifecycle.update(container, given, caller=caller, now=call.services.clock.now()),
+            lifecycle.update(container, sent, caller=caller, now=call.services.clock.now()),
         )
     return ApiResponse(
         body=show(CONTAINERS, row, check_select(call.params.get("select"), CONTAINERS))
@@ -468,7 +468,7 @@ async def get_accounting(call: ApiCall) -> ApiResponse:
     async with services.database.reading() as tx:
         await find_container(tx, call)
         intervals = await intervals_of(tx, call.uuid)
-        requests = dict.fromkeys(one.request_uuid for one in intervals)
+        requests = dict.fromkeys(interval.request_uuid for interval in intervals)
         if not caller.is_admin:
             rows = await records.among(tx, REQUESTS, "uuid", requests)
             requests = {
@@ -480,15 +480,15 @@ async def get_accounting(call: ApiCall) -> ApiResponse:
             }
     items = [
         {
-            "start": one.started_at,
-            "end": one.ended_at,
-            "user_uuid": one.user_uuid,
-            "container_request_uuid": one.request_uuid,
-            "container_request_priority": one.priority,
-            "container_state": one.state,
+            "start": interval.started_at,
+            "end": interval.ended_at,
+            "user_uuid": interval.user_uuid,
+            "container_request_uuid": interval.request_uuid,
+            "container_request_priority": interval.priority,
+            "container_state": interval.state,
         }
-        for one in intervals
-        if one.request_uuid in requests
+        for interval in intervals
+        if interval.request_uuid in requests
     ]
     return ApiResponse(body={"items": items})
 

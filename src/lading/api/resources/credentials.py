@@ -79,7 +79,7 @@ async def update_credential(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=show(CREDENTIALS, new))
 
 
-def _check_setter(call: ApiCall, old: Record, given: Record) -> None:
+def _check_setter(call: ApiCall, old: Record, attributes: Record) -> None:
     """Check that whoever changes the credential of another user sets its secret as well. Raises
     Forbidden.
 
@@ -87,7 +87,7 @@ def _check_setter(call: ApiCall, old: Record, given: Record) -> None:
     (`tes.transfers.credential_book`): a new name by somebody trusted must not make the secret of
     another user count, and with it an address of theirs.
     """
-    if old["modified_by_user_uuid"] != call.caller.user_uuid and not given.get("secret"):
+    if old["modified_by_user_uuid"] != call.caller.user_uuid and not attributes.get("secret"):
         raise Forbidden(
             f"Forbidden: secret: another user has set that of {old['uuid']}; who changes such a "
             "credential gives the secret again, or makes a new credential"
@@ -111,14 +111,14 @@ async def tell_secret(call: ApiCall) -> ApiResponse:
             tx, services.clock, services.config, CREDENTIALS, call.uuid, caller
         )
         _check_current(services.clock, record)
-        known: Record = {"container_uuid": caller.container_uuid}
+        details: Record = {"container_uuid": caller.container_uuid}
         await audit.note(
             tx,
             services,
             record,
             LogRowType.SECRET_ACCESS,
             f"secret of {record['uuid']} was read",
-            known,
+            details,
         )
     return ApiResponse(body={"external_id": record["external_id"], "secret": record["secret"]})
 
@@ -149,7 +149,7 @@ def _check_credential(record: Record) -> None:
     for name in _REQUIRED:
         if not record[name]:
             raise Invalid(f"{name.capitalize().replace('_', ' ')} can't be blank")
-    if not all(isinstance(one, str) for one in record["scopes"]):
+    if not all(isinstance(scope, str) for scope in record["scopes"]):
         raise Invalid("scopes: must be an array of strings")
 
 
@@ -157,7 +157,7 @@ async def _settle_name(tx: Transaction, call: ApiCall, record: Record) -> None:
     taken = await records.matching(
         tx, CREDENTIALS, owner_uuid=record["owner_uuid"], name=record["name"]
     )
-    if all(one["uuid"] == record["uuid"] for one in taken):
+    if all(row["uuid"] == record["uuid"] for row in taken):
         return
     if not call.params.get("ensure_unique_name"):
         raise Invalid(

@@ -48,7 +48,7 @@ _LONGEST: Final = 4000
 _OLDEST: Final = 30 * 86400
 # Name of the collection with a container's log.
 _LOG: Final = re.compile(r"logs for ([a-z0-9]{5}-dz642-[a-z0-9]{15})( \([a-z0-9]{15}\))?")
-EVENT_TYPES: Final = frozenset(one.value for one in DecisionKind)
+EVENT_TYPES: Final = frozenset(kind.value for kind in DecisionKind)
 
 
 # Header with the id of the lease under which a dispatcher makes a call.
@@ -80,43 +80,43 @@ async def put_statuses(call: ApiCall) -> ApiResponse:
     items = call.params.get("items")
     if not isinstance(items, dict):
         raise Invalid("items: must be an object with a reason for each container uuid")
-    said = {uuid: _said(uuid, one) for uuid, one in items.items()}
-    said = await _own_word(call, said)
+    statuses = {uuid: _said(uuid, status) for uuid, status in items.items()}
+    statuses = await _own_word(call, statuses)
     written = await write_events(call)
     await call.services.features[STATUSES].report(
-        call.caller.token_uuid, said, call.services.clock.now()
+        call.caller.token_uuid, statuses, call.services.clock.now()
     )
-    if said:
-        await expectations.take_in(call.services, said)
-    await warn_misfits(call, said)
+    if statuses:
+        await expectations.take_in(call.services, statuses)
+    await warn_misfits(call, statuses)
     return ApiResponse(body={"items": len(items), "events": written})
 
 
 async def _own_word(
-    call: ApiCall, said: Mapping[str, WaitReason | None]
+    call: ApiCall, statuses: Mapping[str, WaitReason | None]
 ) -> dict[str, WaitReason | None]:
     """The statuses of a report that count: those that are withdrawn, and those of containers that
     the caller can read; a dispatcher reads what waits and what it has locked.
     """
-    named = [uuid for uuid, one in said.items() if one is not None]
+    named = [uuid for uuid, status in statuses.items() if status is not None]
     if not named or call.caller.is_admin:
-        return dict(said)
+        return dict(statuses)
     services = call.services
     async with services.database.reading() as tx:
-        found = await authorization.readable_uuids(
+        readable = await authorization.readable_uuids(
             tx, services.clock, services.config, CONTAINERS, named, call.caller
         )
-    return {uuid: one for uuid, one in said.items() if one is None or uuid in found}
+    return {uuid: status for uuid, status in statuses.items() if status is None or uuid in readable}
 
 
-def _said(uuid: str, one: JSON) -> WaitReason | None:
+def _said(uuid: str, status: JSON) -> WaitReason | None:
     if not is_uuid(uuid, Infix.CONTAINER):
         raise Invalid(f"items: {uuid[:60]!r} is not the uuid of a container")
-    if one in ("", None):
+    if status in ("", None):
         return None
-    given = {"reason": _SAID, "sentence": one} if isinstance(one, str) else one
+    fields = {"reason": _SAID, "sentence": status} if isinstance(status, str) else status
     reason, sentence = (
-        (given.get("reason"), given.get("sentence")) if isinstance(given, dict) else (None, None)
+        (fields.get("reason"), fields.get("sentence")) if isinstance(fields, dict) else (None, None)
     )
     # PostgreSQL stores no NUL character.
     if not isinstance(reason, str) or not isinstance(sentence, str) or "\0" in reason + sentence:
@@ -138,7 +138,7 @@ async def write_events(call: ApiCall) -> int:
     events = call.params.get("events") or []
     if not isinstance(events, list) or len(events) > _MOST:
         raise Invalid(f"events: must be a list of at most {_MOST} events")
-    rows = [_row(call, one) for one in events]
+    rows = [_row(call, event) for event in events]
     if not rows:
         return 0
     written = 0
@@ -173,7 +173,7 @@ async def _counted(
     earlier = await records.matching(
         tx, LOGS, object_uuid=row["object_uuid"], event_type=DecisionKind.LOCK_FAILED.value
     )
-    if any(one["properties"].get("dispatcher") == token for one in earlier):
+    if any(event_row["properties"].get("dispatcher") == token for event_row in earlier):
         return None
     properties = {"text": _TOO_LATE, "dispatcher": token}
     return row | {"summary": _TOO_LATE, "properties": properties}
@@ -188,13 +188,13 @@ async def check_log(tx: Transaction, call: ApiCall, *collections: Record) -> Non
     caller = call.caller
     if not caller.is_dispatcher:
         return
-    for one in collections:
-        match = _LOG.fullmatch(one["name"] or "")
+    for collection in collections:
+        match = _LOG.fullmatch(collection["name"] or "")
         row = await records.get(tx, CONTAINERS, match[1]) if match else None
         if (
             row is None
             or row["locked_by_uuid"] != caller.token_uuid
-            or one["owner_uuid"] != caller.user_uuid
+            or collection["owner_uuid"] != caller.user_uuid
         ):
             raise Forbidden(
                 "Forbidden: the token of a dispatcher stores logs of containers that it has "
@@ -269,18 +269,21 @@ async def trail(tx: Transaction, dialect: Dialect, request: ContainerRequest) ->
             Among(Column("event_type", Type.STRING), tuple(sorted(EVENT_TYPES))),
         ),
         order=(SortKey("id", descending=True),),
-        select=tuple(one.name for one in LOGS.columns),
+        select=tuple(column.name for column in LOGS.columns),
         limit=_MOST_DECISIONS,
     )
-    found = await records.search(tx, dialect, LOGS, query)
-    found.sort(key=lambda row: (row["event_at"], row["id"]))
-    return [_shown(row) for row in found]
+    rows = await records.search(tx, dialect, LOGS, query)
+    rows.sort(key=lambda row: (row["event_at"], row["id"]))
+    return [_shown(row) for row in rows]
 
 
 def waited(decisions: list[Json]) -> list[Json]:
     """The reasons for which the containers of a trail waited before they ran."""
-    rows = (one for one in decisions if isinstance(one, dict) and one["waited"])
-    return [{"container_uuid": one["container_uuid"], "text": one["waited"]} for one in rows]
+    rows = (decision for decision in decisions if isinstance(decision, dict) and decision["waited"])
+    return [
+        {"container_uuid": decision["container_uuid"], "text": decision["waited"]}
+        for decision in rows
+    ]
 
 
 def _row(call: ApiCall, event: object) -> Record:
@@ -289,7 +292,7 @@ def _row(call: ApiCall, event: object) -> Record:
         case {
             "container_uuid": str(uuid),
             "event_type": str(kind),
-            "text": str(text),
+            "text": str(message),
             "age": float() | int() as age,
         }:
             pass
@@ -302,7 +305,7 @@ def _row(call: ApiCall, event: object) -> Record:
             f"events: event_type {kind[:40]!r} is unknown; use {', '.join(sorted(EVENT_TYPES))}"
         )
     now, user = services.clock.now(), call.caller.user_uuid
-    text, waited = text[:_LONGEST], event.get("waited") if isinstance(event, dict) else None
+    message, waited = message[:_LONGEST], event.get("waited") if isinstance(event, dict) else None
     more = {"waited": waited[:_LONGEST]} if isinstance(waited, str) and waited else {}
     return {
         "uuid": services.ids.new_uuid(Infix.LOG),
@@ -316,8 +319,8 @@ def _row(call: ApiCall, event: object) -> Record:
             services.clock.time() - timedelta(seconds=min(max(0.0, age), _OLDEST))
         ),
         "event_type": kind,
-        "summary": text,
-        "properties": {"text": text, "dispatcher": call.caller.token_uuid, **more},
+        "summary": message,
+        "properties": {"text": message, "dispatcher": call.caller.token_uuid, **more},
     }
 
 
@@ -337,7 +340,7 @@ def _read_misfits(call: ApiCall) -> list[str]:
     if (
         not isinstance(misfits, list)
         or len(misfits) > _MOST_MISFITS
-        or not all(isinstance(one, str) for one in misfits)
+        or not all(isinstance(uuid, str) for uuid in misfits)
     ):
         raise Invalid(f"misfits: must be a list of at most {_MOST_MISFITS} uuids of containers")
     return misfits
@@ -347,16 +350,18 @@ async def _changed_warnings(
     services: ApiServices, misfits: Collection[str], reported: Collection[str]
 ) -> dict[str, str]:
     """The warnings that differ from those that containers have, by container; "" for none."""
-    wanted: dict[str, str] = {}
+    warnings: dict[str, str] = {}
     # One transaction that only reads: most reports change no warning, and writers wait for each
     # other.
     async with services.database.reading() as tx:
         warned = await live.warned(tx, reported)
         for uuid in {*misfits, *warned}:
-            text = misfit(await services.features[STATUSES].about(tx, uuid, services.clock.now()))
-            if text != warned.get(uuid, ""):
-                wanted[uuid] = text
-    return wanted
+            warning = misfit(
+                await services.features[STATUSES].about(tx, uuid, services.clock.now())
+            )
+            if warning != warned.get(uuid, ""):
+                warnings[uuid] = warning
+    return warnings
 
 
 async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
@@ -372,12 +377,14 @@ async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
     misfits = _read_misfits(call)
     if not misfits and not reported:
         return
-    wanted = await _changed_warnings(services, misfits, reported)
+    warnings = await _changed_warnings(services, misfits, reported)
     # A transaction for each container: a report may name thousands.
-    for uuid, text in sorted(wanted.items()):
+    for uuid, warning in sorted(warnings.items()):
         async with services.database.writing() as tx:
             row = await records.get(tx, CONTAINERS, uuid)
             if row is not None and row["state"] == ContainerState.QUEUED:
                 unit = UnitOfWork(tx, services, user_uuid=services.ids.system_user)
-                await unit.change_container(row, lifecycle.warn(Container.from_record(row), text))
+                await unit.change_container(
+                    row, lifecycle.warn(Container.from_record(row), warning)
+                )
                 await unit.settle()

@@ -61,23 +61,24 @@ async def evidence_about(tx: Transaction, call: ApiCall, subject: Container) -> 
     others = [Container.from_record(row) for row in rows]
     if not call.caller.is_admin:
         others = _comparable(subject, others, call.caller.user_uuid)
-    repeats = [one for one in others if evidence.is_repeat(subject, one)]
-    found = evidence.evidence_for(subject, repeats)
+    repeats = [container for container in others if evidence.is_repeat(subject, container)]
+    findings = evidence.evidence_for(subject, repeats)
     withdrawn = await lineage.withdrawn_above(tx, dialect, subject.uuid, readable)
     return {
-        "reproduced": found.equal,
-        "of": found.of,
+        "reproduced": findings.equal,
+        "of": findings.of,
         "replays": [
             {
-                "container_uuid": one.uuid,
-                "finished_at": one.finished_at,
-                "equal": evidence.is_equal(subject, one),
+                "container_uuid": container.uuid,
+                "finished_at": container.finished_at,
+                "equal": evidence.is_equal(subject, container),
             }
-            for one in repeats
+            for container in repeats
         ],
         "elsewhere": await _elsewhere(tx, call, subject),
         "made_from_withdrawn": [
-            {"container_uuid": one["uuid"], "reason": one["withdrawn_reason"]} for one in withdrawn
+            {"container_uuid": result["uuid"], "reason": result["withdrawn_reason"]}
+            for result in withdrawn
         ],
     }
 
@@ -86,22 +87,22 @@ def _comparable(subject: Container, others: Sequence[Container], user_uuid: str)
     """The containers that a user may learn to be equal to `subject`."""
     if has_foreign_secrets(subject, user_uuid):
         return []
-    return [other for other in others if not has_foreign_secrets(other, user_uuid)]
+    return [container for container in others if not has_foreign_secrets(container, user_uuid)]
 
 
 async def _elsewhere(tx: Transaction, call: ApiCall, subject: Container) -> list[Record]:
     links = await records.matching(tx, LINKS, head_uuid=subject.uuid, link_class=REPLAY)
-    latest = sorted(links, key=lambda one: str(one["created_at"]), reverse=True)[:_MOST]
+    latest = sorted(links, key=lambda link: str(link["created_at"]), reverse=True)[:_MOST]
     return [
         {
-            "equal": one["name"] == "reproduced",
-            "at": one["created_at"],
-            "user_uuid": one["owner_uuid"],
-            "properties": one["properties"],
+            "equal": link["name"] == "reproduced",
+            "at": link["created_at"],
+            "user_uuid": link["owner_uuid"],
+            "properties": link["properties"],
         }
-        for one in latest
+        for link in latest
         if await authorization.can_read(
-            tx, call.services.clock, call.services.config, LINKS, one, call.caller
+            tx, call.services.clock, call.services.config, LINKS, link, call.caller
         )
     ]
 

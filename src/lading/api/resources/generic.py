@@ -78,7 +78,7 @@ def prepare_query(call: ApiCall, kind: RecordType, where: Sequence[Expression] =
     # reveal them.
     access.check_filters(call.caller, asked.where)
     names = asked.select if asked.select is not None else kind.listed
-    named = {name for one in asked.where for name in columns_of(one)}
+    named = {name for condition in asked.where for name in columns_of(condition)}
     # The rows of a distinct list say which values there are.
     depends = named.union(names) if asked.distinct else named
     return Query(
@@ -113,11 +113,15 @@ def readable(
 
 async def narrowed(tx: Transaction, kind: RecordType, query: Query, principal: Principal) -> Query:
     """The same query in the form that is fastest for the records that the caller can read."""
-    if not any(isinstance(one, Accessible) for one in query.where):
+    if not any(isinstance(condition, Accessible) for condition in query.where):
         return query
-    found = await permission_queries.accessible(tx, kind, principal.user_uuid)
+    accessible = await permission_queries.accessible(tx, kind, principal.user_uuid)
     return replace(
-        query, where=tuple(found if isinstance(one, Accessible) else one for one in query.where)
+        query,
+        where=tuple(
+            accessible if isinstance(condition, Accessible) else condition
+            for condition in query.where
+        ),
     )
 
 
@@ -173,14 +177,14 @@ def check_attributes(
     )
 
 
-def new_record(call: ApiCall, kind: RecordType, given: Record) -> Record:
+def new_record(call: ApiCall, kind: RecordType, attributes: Record) -> Record:
     """A complete new record: defaults, given attributes, and the common attributes."""
     services, now = call.services, call.services.clock.now()
     return {
         **kind.defaults,
-        **given,
-        "uuid": given.get("uuid") or services.ids.new_uuid(kind.infix),
-        "owner_uuid": given.get("owner_uuid") or call.caller.user_uuid,
+        **attributes,
+        "uuid": attributes.get("uuid") or services.ids.new_uuid(kind.infix),
+        "owner_uuid": attributes.get("owner_uuid") or call.caller.user_uuid,
         "created_at": now,
         "modified_at": now,
         "modified_by_user_uuid": call.caller.user_uuid,
@@ -263,19 +267,21 @@ async def find_included(
 
     `select` are their selected attributes, None for all that lists show.
     """
-    wanted: dict[str, set[str]] = {}
+    uuids_by_type: dict[str, set[str]] = {}
     for row in rows:
         for name in names:
             uuid = row.get(name)
             if uuid:
                 # By type, for one query each.
-                wanted.setdefault(uuid[6:11], set()).add(uuid)
-    found: list[Record] = []
-    for infix, uuids in wanted.items():
+                uuids_by_type.setdefault(uuid[6:11], set()).add(uuid)
+    included: list[Record] = []
+    for infix, uuids in uuids_by_type.items():
         kind = BY_INFIX.get(infix)
         if kind is not None and kind.stored:
-            found += await _readable(tx, call, kind, uuids, mixed_lists.selected_of(select, kind))
-    return sorted(found, key=lambda one: str(one["uuid"]))
+            included += await _readable(
+                tx, call, kind, uuids, mixed_lists.selected_of(select, kind)
+            )
+    return sorted(included, key=lambda record: str(record["uuid"]))
 
 
 async def _readable(
@@ -285,30 +291,30 @@ async def _readable(
     their list.
     """
     dialect, now = call.services.database.dialect, call.services.clock.now()
-    found: dict[str, Record] = {}
+    by_uuid: dict[str, Record] = {}
     # Each reader has rights and scopes of its own: they must not add up on one record.
-    for one in call.caller.everybody:
+    for reader in call.caller.everybody:
         within = [
             uuid
             for uuid in uuids
-            if access.covers_list(one, kind) or access.covers_get(one, kind, uuid)
+            if access.covers_list(reader, kind) or access.covers_get(reader, kind, uuid)
         ]
         where = (
-            *access.readable(kind, one, now=now, include_trash=True),
+            *access.readable(kind, reader, now=now, include_trash=True),
             Among(Column("uuid", Type.STRING), tuple(sorted(within))),
         )
         if within:
-            found |= {row["uuid"]: row for row in await records.find(tx, dialect, kind, where)}
+            by_uuid |= {row["uuid"]: row for row in await records.find(tx, dialect, kind, where)}
     view = await find_view(tx, call.services, kind)
     if view is not None:
-        await show_covered(tx, view, kind, list(found.values()))
-    return await present(tx, call.services.config, call.caller, kind, list(found.values()), names)
+        await show_covered(tx, view, kind, list(by_uuid.values()))
+    return await present(tx, call.services.config, call.caller, kind, list(by_uuid.values()), names)
 
 
-def trash_times(clock: ApiClock, config: Config, old: Record, given: Record) -> Record:
+def trash_times(clock: ApiClock, config: Config, old: Record, attributes: Record) -> Record:
     """`trash_at`, `delete_at` and `is_trashed` after a write; empty if the write names none of
     them. Raises Invalid.
     """
     settings = config.Collections
     lifetimes = Lifetimes(usual=settings.DefaultTrashLifetime, least=settings.BlobSigningTTL)
-    return times(old, given, now=clock.now(), lifetimes=lifetimes)
+    return times(old, attributes, now=clock.now(), lifetimes=lifetimes)

@@ -72,26 +72,29 @@ async def list_contents(call: ApiCall) -> ApiResponse:
         where = _place(call, holder)
         queries = [
             await generic.narrowed(
-                tx, part.kind, _restricted(call, part, where, include), call.caller
+                tx, list_part.kind, _restricted(call, list_part, where, include), call.caller
             )
-            for part in parts
+            for list_part in parts
         ]
-        views = {part.kind: await find_view(tx, call.services, part.kind) for part in parts}
+        views = {
+            list_part.kind: await find_view(tx, call.services, list_part.kind)
+            for list_part in parts
+        }
         queries = [
             query if view is None else replace(query, where=view.heed(kind, query.where))
             for query, (kind, view) in zip(queries, views.items(), strict=True)
         ]
         first = parts[0].query if parts else Query()
-        kinds = [part.kind for part in parts]
-        found, available = await _page(
+        kinds = [list_part.kind for list_part in parts]
+        rows_by_kind, available = await _page(
             tx, tx.dialect, kinds, queries, first, limits.MaxIndexDatabaseRead
         )
-        for kind, some in found:
+        for kind, some in rows_by_kind:
             if (view := views[kind]) is not None:
                 await show_covered(tx, view, kind, some)
-        rows = [row for _, rows in found for row in rows]
+        rows = [row for _, rows in rows_by_kind for row in rows]
         included = await find_included(tx, call, rows, include, select=call.params.get("select"))
-        items = await _shown(tx, call, found, parts)
+        items = await _shown(tx, call, rows_by_kind, parts)
     body: Record = {
         "kind": "arvados#objectList",
         "etag": "",
@@ -115,7 +118,7 @@ async def _page(
     """The rows of a page that goes over several types, type by type; and how many there are in all
     if `first`, the query that says how the page is cut, asks for a count.
     """
-    found: list[tuple[RecordType, list[Record]]] = []
+    rows_by_kind: list[tuple[RecordType, list[Record]]] = []
     limit, offset, available = first.limit, first.offset, 0
     for kind, query in zip(kinds, queries, strict=True):
         # To skip an offset over several kinds, the number of each has to be known.
@@ -132,8 +135,8 @@ async def _page(
             number = await records.count(tx, dialect, kind, query)
         is_cut = bool(rows) and len(rows) < min(limit, number - offset)
         offset, limit = max(0, offset - number), 0 if is_cut else limit - len(rows)
-        found.append((kind, rows))
-    return found, available
+        rows_by_kind.append((kind, rows))
+    return rows_by_kind, available
 
 
 async def list_shared(call: ApiCall) -> ApiResponse:
@@ -177,8 +180,8 @@ def _beside(include: Iterable[str]) -> tuple[RecordType, ...]:
     return tuple(kind for name in include for kind in _INCLUDED[name])
 
 
-def _include(given: JSON) -> tuple[str, ...]:
-    names = [part.strip() for part in given.split(",")] if isinstance(given, str) else given or []
+def _include(value: JSON) -> tuple[str, ...]:
+    names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value or []
     # A list is compared, not hashed: its elements may be of any type.
     if not isinstance(names, list) or not all(name in tuple(_INCLUDED) for name in names):
         raise Invalid(f"include: must be among {', '.join(_INCLUDED)}")
@@ -209,17 +212,18 @@ def _held(holder: Record | None, parts: Sequence[MixedListPart]) -> tuple[MixedL
     if holder is None or holder.get("group_class") != GroupClass.FILTER:
         return tuple(parts)
     own = {
-        part.kind.plural: part.query.where
-        for part in mixed_lists.split(
+        list_part.kind.plural: list_part.query.where
+        for list_part in mixed_lists.split(
             {"filters": holder["properties"]["filters"]}, CONTENT, max_limit=0
         )
     }
     return tuple(
         MixedListPart(
-            part.kind, replace(part.query, where=(*part.query.where, *own[part.kind.plural]))
+            list_part.kind,
+            replace(list_part.query, where=(*list_part.query.where, *own[list_part.kind.plural])),
         )
-        for part in parts
-        if part.kind.plural in own
+        for list_part in parts
+        if list_part.kind.plural in own
     )
 
 
@@ -237,9 +241,9 @@ def _place(call: ApiCall, holder: Record | None) -> tuple[Expression, ...]:
 
 
 def _restricted(
-    call: ApiCall, part: MixedListPart, where: Sequence[Expression], include: tuple[str, ...]
+    call: ApiCall, list_part: MixedListPart, where: Sequence[Expression], include: tuple[str, ...]
 ) -> Query:
-    kind, query = part.kind, part.query
+    kind, query = list_part.kind, list_part.query
     access.check_filters(call.caller, query.where)
     conditions: tuple[Expression, ...] = (*generic.readable(call, kind), *where, *query.where)
     if kind is COLLECTIONS:
@@ -252,14 +256,14 @@ def _restricted(
 async def _shown(
     tx: Transaction,
     call: ApiCall,
-    found: Sequence[tuple[RecordType, list[Record]]],
+    rows_by_kind: Sequence[tuple[RecordType, list[Record]]],
     parts: Sequence[MixedListPart],
 ) -> list[Record]:
     selected: Mapping[str, tuple[str, ...] | None] = {
-        part.kind.plural: part.query.select for part in parts
+        list_part.kind.plural: list_part.query.select for list_part in parts
     }
     items: list[Record] = []
-    for kind, rows in found:
+    for kind, rows in rows_by_kind:
         names = selected[kind.plural] or kind.listed
         items += await present(tx, call.services.config, call.caller, kind, rows, names)
     return items

@@ -36,7 +36,9 @@ from lading.store.database import Transaction
 from lading.store.permission_queries import PERMISSION
 
 _OWNED: Final = tuple(
-    one for one in RECORDS if one.stored and one.owned and one not in (USERS, GROUPS, TOKENS, LOGS)
+    kind
+    for kind in RECORDS
+    if kind.stored and kind.owned and kind not in (USERS, GROUPS, TOKENS, LOGS)
 )
 _Wanted = Callable[[ApiCall, RecordType, Record], Record]
 
@@ -90,7 +92,7 @@ async def update_group(call: ApiCall) -> ApiResponse:
 async def delete_group(call: ApiCall) -> ApiResponse:
     """Put a project or filter group in the trash; remove a role at once."""
     async with call.services.database.reading() as tx:
-        found = await authorization.find_readable(
+        group = await authorization.find_readable(
             tx,
             call.services.clock,
             call.services.config,
@@ -99,9 +101,9 @@ async def delete_group(call: ApiCall) -> ApiResponse:
             call.caller,
             include_trash=True,
         )
-    if found["group_class"] != GroupClass.ROLE:
+    if group["group_class"] != GroupClass.ROLE:
         return await trash_group(call)
-    _check_seeded(call, found["uuid"])
+    _check_seeded(call, group["uuid"])
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(
             tx, call.services.clock, call.services.config, GROUPS, call.uuid, call.caller
@@ -153,7 +155,7 @@ async def follow_trashed(tx: Transaction, services: ApiServices, uuids: Sequence
     await unit.settle()
 
 
-async def _change(call: ApiCall, wanted: _Wanted) -> ApiResponse:
+async def _change(call: ApiCall, changes_of: _Wanted) -> ApiResponse:
     select = check_select(call.params.get("select"), GROUPS)
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
@@ -161,8 +163,12 @@ async def _change(call: ApiCall, wanted: _Wanted) -> ApiResponse:
             tx, services.clock, services.config, GROUPS, call.uuid, caller, include_trash=True
         )
         check_match(call, old)
-        given = wanted(call, GROUPS, old)
-        new = {**old, **given, **generic.trash_times(services.clock, services.config, old, given)}
+        changes = changes_of(call, GROUPS, old)
+        new = {
+            **old,
+            **changes,
+            **generic.trash_times(services.clock, services.config, old, changes),
+        }
         if new["group_class"] == GroupClass.ROLE:
             # Roles stay with the system user, whatever a client sends back.
             new["owner_uuid"] = old["owner_uuid"]
@@ -246,7 +252,7 @@ async def _settle_name(tx: Transaction, call: ApiCall, record: Record) -> None:
     owner, name = record["owner_uuid"], record["name"]
     # Within the transaction, so that two calls never get one name.
     same = await records.matching(tx, GROUPS, owner_uuid=owner, name=name, is_trashed=0)
-    if all(one["uuid"] == record["uuid"] for one in same):
+    if all(row["uuid"] == record["uuid"] for row in same):
         return
     if not call.params.get("ensure_unique_name"):
         raise Invalid(

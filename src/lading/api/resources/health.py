@@ -62,7 +62,7 @@ async def get_health(call: ApiCall) -> ApiResponse:
         await _database(call), await _dispatchers(call), _store(storage), await _webhooks(call)
     ]  # fmt: skip
     if not call.caller.is_admin:
-        parts = [{**one, "text": ""} for one in parts]
+        parts = [{**report, "text": ""} for report in parts]
     return ApiResponse(
         body={
             "version": __version__,
@@ -95,13 +95,14 @@ async def _dispatchers(call: ApiCall) -> Record:
 async def _webhooks(call: ApiCall) -> Record:
     # Receivers are the matter of their users: one that fails is no fault of the site.
     async with call.services.database.reading() as tx:
-        found = await webhooks.counts(tx)
-    if call.services.config.Webhooks.MaxConcurrent <= 0 and found["active"]:
+        counts = await webhooks.counts(tx)
+    if call.services.config.Webhooks.MaxConcurrent <= 0 and counts["active"]:
         return _part("webhooks", _UNKNOWN, "this server sends none (Webhooks.MaxConcurrent)")
     return _part(
         "webhooks",
         _OK,
-        f"{found['active']} active, {found['failing']} of them failing; {found['paused']} paused",
+        f"{counts['active']} active, {counts['failing']} of them failing;"
+        f" {counts['paused']} paused",
     )
 
 
@@ -128,5 +129,5 @@ def _store(storage: Record | None) -> Record:
     return _part("storage", _FAULT if faults else _OK, "; ".join(faults))
 
 
-def _part(name: str, state: str, text: str) -> Record:
-    return {"name": name, "state": state, "text": text}
+def _part(name: str, state: str, message: str) -> Record:
+    return {"name": name, "state": state, "text": message}

@@ -53,8 +53,12 @@ def polled(query: Query) -> frozenset[str]:
     """The uuids that a poll of `arvados-cwl-runner` asks for; none for any other query."""
     if query.select is None or frozenset(query.select) != SELECT or query.offset:
         return frozenset()
-    among = [one for one in query.where if isinstance(one, Among) and one.target == _UUID]
-    return frozenset(str(uuid) for one in among for uuid in one.values)
+    among = [
+        condition
+        for condition in query.where
+        if isinstance(condition, Among) and condition.target == _UUID
+    ]
+    return frozenset(str(uuid) for condition in among for uuid in condition.values)
 
 
 async def wait_for_end(call: ApiCall) -> None:

@@ -56,30 +56,32 @@ async def brief_lineage(
     tx: Transaction, call: ApiCall, pdh: str, *, is_upward: bool
 ) -> tuple[Record, bool]:
     """The records by uuid or hash, without the content itself; and whether that is all."""
-    found: dict[str, None] = {}
-    known, ahead = {pdh}, [pdh]
+    container_uuids: dict[str, None] = {}
+    seen_hashes, ahead = {pdh}, [pdh]
     dialect = call.services.database.dialect
     may_read = access.readable(CONTAINERS, call.caller, now=call.services.clock.now())
     containers: list[Record] = []
-    while ahead and len(found) < LIMIT:
+    while ahead and len(container_uuids) < LIMIT:
         uuids = await lineage.lineage(
             tx, dialect, ahead, may_read, is_upward=is_upward, limit=LIMIT
         )
-        fresh = [uuid for uuid in uuids if uuid not in found][: LIMIT - len(found)]
-        found |= dict.fromkeys(fresh)
+        fresh = [uuid for uuid in uuids if uuid not in container_uuids][
+            : LIMIT - len(container_uuids)
+        ]
+        container_uuids |= dict.fromkeys(fresh)
         rows = await _readable(tx, call, CONTAINERS, "uuid", fresh)
         containers += rows
         images = {str(row["container_image"]) for row in rows} if is_upward else set()
-        ahead = sorted(images - known)
-        known |= images
+        ahead = sorted(images - seen_hashes)
+        seen_hashes |= images
     uuids = [str(row["uuid"]) for row in containers]
     requests = await _readable(tx, call, REQUESTS, "container_uuid", uuids)
-    hashes = dict.fromkeys(one for row in containers for one in _hashes(row))
+    hashes = dict.fromkeys(content_hash for row in containers for content_hash in _hashes(row))
     collections = await _readable(tx, call, COLLECTIONS, "portable_data_hash", list(hashes))
     shown: Record = {str(row["uuid"]): row for row in (*containers, *requests)}
     for row in collections:
         shown.setdefault(str(row["portable_data_hash"]), row)
-    return shown, len(found) < LIMIT
+    return shown, len(container_uuids) < LIMIT
 
 
 def _hashes(container: Record) -> Iterable[str]:
@@ -96,9 +98,9 @@ async def _readable(
 ) -> list[Record]:
     """The records with one of these values that one of the callers may read."""
     services = call.services
-    found: dict[str, Record] = {}
-    for one in call.caller.everybody:
-        may_read = access.readable(kind, one, now=services.clock.now())
+    by_uuid: dict[str, Record] = {}
+    for reader in call.caller.everybody:
+        may_read = access.readable(kind, reader, now=services.clock.now())
         further = (_PRESENT,) if kind is COLLECTIONS else ()
         for start in range(0, len(values), _CHUNK):
             some = Among(Column(column, Type.STRING), tuple(values[start : start + _CHUNK]))
@@ -106,8 +108,8 @@ async def _readable(
                 where=(some, *may_read, *further), select=_OF[kind.plural], limit=4 * _CHUNK
             )
             rows = await records.search(tx, tx.dialect, kind, query)
-            found |= {str(row["uuid"]): row for row in rows}
-    return list(found.values())
+            by_uuid |= {str(row["uuid"]): row for row in rows}
+    return list(by_uuid.values())
 
 
 async def provenance(call: ApiCall) -> ApiResponse:
@@ -144,43 +146,43 @@ async def _brief(call: ApiCall, *, is_upward: bool) -> ApiResponse:
     """The brief lineage. Raises Forbidden for a token of limited scopes, which may not read a part
     of the records.
     """
-    if any(access.is_limited(one) for one in call.caller.everybody):
+    if any(access.is_limited(reader) for reader in call.caller.everybody):
         raise Forbidden("Forbidden: a token of limited scopes cannot ask for a brief lineage")
     async with call.services.database.reading() as tx:
         start = await _start(tx, call)
         pdh = str(start["portable_data_hash"])
-        found, is_whole = await brief_lineage(tx, call, pdh, is_upward=is_upward)
+        lineage_records, is_whole = await brief_lineage(tx, call, pdh, is_upward=is_upward)
     own = show(COLLECTIONS, start, ("uuid", "name", "portable_data_hash"))
-    return ApiResponse(body={"records": {**found, call.uuid: own}, "complete": is_whole})
+    return ApiResponse(body={"records": {**lineage_records, call.uuid: own}, "complete": is_whole})
 
 
 async def _follow(call: ApiCall, following: _Next, ends: _Ends) -> Record:
     async with call.services.database.reading() as tx:
         start = await _start(tx, call)
-        found: Record = {call.uuid: show(COLLECTIONS, start, COLLECTIONS.listed)}
-        known, ahead, left = (
+        shown: Record = {call.uuid: show(COLLECTIONS, start, COLLECTIONS.listed)}
+        seen_hashes, ahead, left = (
             {start["portable_data_hash"]},
             [start["portable_data_hash"]],
             _WHOLE_LIMIT,
         )
         while ahead and left > 0:
             some, ahead = ahead[:_STEP], ahead[_STEP:]
-            uuids = [uuid for uuid in await following(tx, some) if uuid not in found][:left]
+            uuids = [uuid for uuid in await following(tx, some) if uuid not in shown][:left]
             left -= len(uuids)
             containers = await _whole_records(tx, call, CONTAINERS, "uuid", uuids)
-            found |= _shown_lineage(CONTAINERS, containers)
-            found |= _shown_lineage(
+            shown |= _shown_lineage(CONTAINERS, containers)
+            shown |= _shown_lineage(
                 REQUESTS, await _whole_records(tx, call, REQUESTS, "container_uuid", uuids)
             )
             for pdh in dict.fromkeys(
-                pdh for one in containers for pdh in ends(one) if pdh not in known
+                pdh for container in containers for pdh in ends(container) if pdh not in seen_hashes
             ):
-                known.add(pdh)
+                seen_hashes.add(pdh)
                 collection = await _content(tx, call, pdh)
                 if collection is not None:
-                    found[pdh] = show(COLLECTIONS, collection, COLLECTIONS.listed)
+                    shown[pdh] = show(COLLECTIONS, collection, COLLECTIONS.listed)
                     ahead.append(pdh)
-    return found
+    return shown
 
 
 async def _start(tx: Transaction, call: ApiCall) -> Record:
@@ -192,11 +194,13 @@ async def _start(tx: Transaction, call: ApiCall) -> Record:
 
 
 async def _content(tx: Transaction, call: ApiCall, pdh: str) -> Record | None:
-    for one in call.caller.everybody:
+    for reader in call.caller.everybody:
         # The caller may not see this content.
         with suppress(Forbidden, NotFound):
-            await authorization.check_content_scope(tx, call.services.clock, one, pdh, "provenance")
-            return await find_content(tx, call.services.clock, one, pdh)
+            await authorization.check_content_scope(
+                tx, call.services.clock, reader, pdh, "provenance"
+            )
+            return await find_content(tx, call.services.clock, reader, pdh)
     return None
 
 
@@ -205,15 +209,17 @@ async def _whole_records(
 ) -> list[Record]:
     if not values:
         return []
-    found: dict[str, Record] = {}
-    for one in call.caller.everybody:
+    by_uuid: dict[str, Record] = {}
+    for reader in call.caller.everybody:
         where = (
             Among(Column(column, Type.STRING), tuple(values)),
-            *access.readable(kind, one, now=call.services.clock.now()),
+            *access.readable(kind, reader, now=call.services.clock.now()),
         )
         rows = await records.find(tx, tx.dialect, kind, where, limit=_WHOLE_LIMIT)
-        found |= {row["uuid"]: row for row in rows if access.covers_get(one, kind, row["uuid"])}
-    return list(found.values())
+        by_uuid |= {
+            row["uuid"]: row for row in rows if access.covers_get(reader, kind, row["uuid"])
+        }
+    return list(by_uuid.values())
 
 
 def _shown_lineage(kind: RecordType, rows: Iterable[Record]) -> Record:

@@ -169,8 +169,8 @@ async def list_permissions(call: ApiCall) -> ApiResponse:
         )
     limit = min(check_number(params, "limit", 100), call.services.config.API.MaxItemsPerResponse)
     order = {
-        one.column: one
-        for one in check_order(params.get("order"), COMPUTED_PERMISSIONS, plain=True)
+        sort_key.column: sort_key
+        for sort_key in check_order(params.get("order"), COMPUTED_PERMISSIONS, plain=True)
     }
     # Pages by filters need an order that is total: these two name one permission.
     for name in _LAST:

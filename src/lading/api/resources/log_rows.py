@@ -154,9 +154,10 @@ def _is_decision(properties: object) -> TypeGuard[Record]:
     """
     if not isinstance(properties, dict) or not isinstance(properties.get("learned", {}), dict):
         return False
-    found = properties.get("candidates")
-    return isinstance(found, list) and all(
-        isinstance(one, dict) and {"container_uuid", "reason"} <= one.keys() for one in found
+    candidates = properties.get("candidates")
+    return isinstance(candidates, list) and all(
+        isinstance(candidate, dict) and {"container_uuid", "reason"} <= candidate.keys()
+        for candidate in candidates
     )
 
 
@@ -164,7 +165,7 @@ async def narrow(tx: Transaction, call: ApiCall, decision: Record) -> None:
     """Leave in a stored decision only the candidates, and the learned amounts of a container, that
     the caller can read, or that ran for it.
     """
-    named = [str(one["container_uuid"]) for one in decision["candidates"]]
+    named = [str(candidate["container_uuid"]) for candidate in decision["candidates"]]
     teacher = str((decision.get("learned") or {}).get("container_uuid") or "")
     readable = await _readable(tx, call, [*named, teacher])
     decision["candidates"] = reuse_explanation.shown_candidates(decision["candidates"], readable)

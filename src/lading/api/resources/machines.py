@@ -49,7 +49,10 @@ async def list_machines(call: ApiCall) -> ApiResponse:
     access.check_user(caller)
     reports = await call.services.features[MACHINES].reports(call.services.clock.now())
     running = {
-        uuid for one in reports for machine in one.report.machines for uuid in machine.containers
+        uuid
+        for entry in reports
+        for machine in entry.report.machines
+        for uuid in machine.containers
     }
     readable = running
     if not caller.is_admin:
@@ -59,8 +62,8 @@ async def list_machines(call: ApiCall) -> ApiResponse:
             )
     items = [
         {
-            "dispatcher": one.dispatcher,
-            "reported_at": one.reported_at,
+            "dispatcher": entry.dispatcher,
+            "reported_at": entry.reported_at,
             "machines": [
                 {
                     **msgspec.to_builtins(
@@ -68,11 +71,11 @@ async def list_machines(call: ApiCall) -> ApiResponse:
                     ),
                     "container_count": len(machine.containers),
                 }
-                for machine in one.report.machines
+                for machine in entry.report.machines
             ],
-            "history": msgspec.to_builtins(one.report.history) if caller.is_admin else [],
+            "history": msgspec.to_builtins(entry.report.history) if caller.is_admin else [],
         }
-        for one in reports
+        for entry in reports
     ]
     return ApiResponse(body={"items": items})
 
@@ -89,7 +92,7 @@ async def order_machine(call: ApiCall) -> ApiResponse:
         {name: call.params.get(name) or "" for name in ("machine", "action", "reason")}
     )
     reports = await call.services.features[MACHINES].reports(call.services.clock.now())
-    reported = {one.dispatcher: one.report for one in reports}
+    reported = {entry.dispatcher: entry.report for entry in reports}
     rules.check_order(reported.get(dispatcher), order)
     await call.services.features[MACHINES].order(dispatcher, order)
     event(

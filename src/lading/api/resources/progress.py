@@ -142,7 +142,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
         canceller = await canceller_of(tx, call, subject, pending)
         waits = _first(subject, container, scene)
         status = reuse_explanation.status_sentence(container, scene.status, waits)
-        delayed = [one.shown() for one in delays(subject, container, scene)]
+        delayed = [delay.shown() for delay in delays(subject, container, scene)]
         view = await find_view(tx, services, REQUESTS)
         subject, container = await _as_shown(tx, view, subject, container)
     return ApiResponse(
@@ -157,7 +157,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "waits": delayed,
             "container": _shown(container) if container else None,
             "attempted_container_uuids": subject.attempted_container_uuids,
-            "attempts": [_shown(one) for one in tried],
+            "attempts": [_shown(attempt) for attempt in tried],
             "decided_at": decided["event_at"] if decided else None,
             "decision": decision,
             "not_compared": list(recipe.NOT_COMPARED),
@@ -213,26 +213,30 @@ async def list_waits(call: ApiCall) -> ApiResponse:
     uuids = call.params.get("uuids")
     if not isinstance(uuids, list) or len(uuids) > _MOST_LISTED:
         raise Invalid(f"uuids: must be a list of at most {_MOST_LISTED} uuids of requests")
-    wanted = (
+    conditions = (
         Among(Column("uuid", Type.STRING), tuple(map(str, uuids))),
         Compare(Column("state", Type.STRING), "=", request_phases.RequestState.COMMITTED),
     )
     services = call.services
     async with services.database.reading() as tx:
-        query = Query(where=(*generic.readable(call, REQUESTS), *wanted), limit=_MOST_LISTED)
+        query = Query(where=(*generic.readable(call, REQUESTS), *conditions), limit=_MOST_LISTED)
         query = await generic.narrowed(tx, REQUESTS, query, call.caller)
         rows = await records.search(tx, tx.dialect, REQUESTS, query)
         subjects = [ContainerRequest.from_record(row) for row in rows]
         reader = authorization.reader_of(call.caller)
         verdicts = await priorities.judge(tx, subjects, now=services.clock.now(), reader=reader)
     reasons = {
-        uuid: WaitReason(str(one.readiness), one.sentence)
-        for uuid, one in sorted(verdicts.items())
-        if not one.counts
+        uuid: WaitReason(str(verdict.readiness), verdict.sentence)
+        for uuid, verdict in sorted(verdicts.items())
+        if not verdict.counts
     }
-    reasons |= {one.uuid: unassigned(one) for one in subjects if one.container_uuid is None}
+    reasons |= {
+        subject.uuid: unassigned(subject) for subject in subjects if subject.container_uuid is None
+    }
     return ApiResponse(
-        body={"items": [{"uuid": uuid, **one.shown()} for uuid, one in sorted(reasons.items())]}
+        body={
+            "items": [{"uuid": uuid, **reason.shown()} for uuid, reason in sorted(reasons.items())]
+        }
     )
 
 
@@ -250,15 +254,15 @@ async def preview(call: ApiCall) -> ApiResponse:
     container. Nothing is stored.
     """
     services, caller = call.services, call.caller
-    given = call.attributes(REQUESTS)
-    wanted = {
-        **given,
+    attributes = call.attributes(REQUESTS)
+    committed = {
+        **attributes,
         "state": request_phases.RequestState.COMMITTED,
-        "priority": given.get("priority") or 0,
+        "priority": attributes.get("priority") or 0,
     }
     # As a create does, so that the preview compares by the same contents.
-    await mount_contents.look_up(services, caller, [given.get("mounts")])
-    trees = await look_up_given(call, given)
+    await mount_contents.look_up(services, caller, [attributes.get("mounts")])
+    trees = await look_up_given(call, attributes)
     if trees is None:
         raise Unavailable(
             "a git repository that the mounts name is still being fetched; try again in a moment"
@@ -266,14 +270,14 @@ async def preview(call: ApiCall) -> ApiResponse:
     async with services.database.reading() as tx:
         now = services.clock.now()
         change = request.create(
-            wanted,
+            committed,
             # Of no record: nothing is stored.
             uuid=services.ids.new_uuid(Infix.REQUEST),
             owner_uuid=caller.user_uuid,
             user_uuid=caller.user_uuid,
             now=now,
             policy=services.policy,
-            parent=await find_parent(tx, call, given),
+            parent=await find_parent(tx, call, attributes),
         )
         await check_dependencies(
             tx, services.clock, services.config, caller, change.request, (), is_new=True
@@ -285,15 +289,15 @@ async def preview(call: ApiCall) -> ApiResponse:
         # The container of another user is named once a request has it.
         uuid = choice.container.uuid if isinstance(choice, Reuse) and choice.shown else None
         rule = reuse_rights.rule(decision.recipe)
-        said = reuse_explanation.explain(
+        explanation = reuse_explanation.explain(
             choice, container_uuid=uuid, near=near, trees=trees, rule=rule
         )
         if decision.advice is not None:
-            said |= learning.shown(decision.advice)
-        await narrow(tx, call, said)
+            explanation |= learning.shown(decision.advice)
+        await narrow(tx, call, explanation)
     return ApiResponse(
         body={
-            **said,
+            **explanation,
             **({} if decision.possible else {"decision": "none", "reason": UNSATISFIABLE}),
             "container_state": choice.container.state if isinstance(choice, Reuse) else None,
             # The user can read the output of a container that has ended, or it would not be used.
@@ -452,7 +456,7 @@ def _first(subject: ContainerRequest, container: Container | None, scene: Scene)
     "".
     """
     if container is None and subject.resolving:
-        return next((one.sentence for one in delays(subject, None, scene)), "")
+        return next((delay.sentence for delay in delays(subject, None, scene)), "")
     return scene.judgement.sentence
 
 
@@ -494,7 +498,7 @@ async def _last(tx: Transaction, call: ApiCall, event_type: LogRowType) -> Recor
     query = Query(
         where=where,
         order=(SortKey("id", descending=True),),
-        select=tuple(one.name for one in LOGS.columns),
+        select=tuple(column.name for column in LOGS.columns),
         limit=1,
     )
     rows = await records.search(tx, tx.dialect, LOGS, query)
@@ -530,7 +534,7 @@ async def _find_nearest(
 
 
 async def _last_requested(
-    tx: Transaction, call: ApiCall, created_at: str, found: Collection[str]
+    tx: Transaction, call: ApiCall, created_at: str, found_uuids: Collection[str]
 ) -> list[Record]:
     """The earlier containers of the last changed requests that the caller can read, but for those
     that were found already: each may be the container that the user meant.
@@ -544,7 +548,7 @@ async def _last_requested(
     query = await generic.narrowed(tx, REQUESTS, query, call.caller)
     requests = await records.search(tx, tx.dialect, REQUESTS, query)
     uuids = {row["container_uuid"] for row in requests if row["container_uuid"]}
-    rows = await records.among(tx, CONTAINERS, "uuid", sorted(uuids.difference(found)))
+    rows = await records.among(tx, CONTAINERS, "uuid", sorted(uuids.difference(found_uuids)))
     return [row for row in rows if row["created_at"] < created_at]
 
 

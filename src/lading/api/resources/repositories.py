@@ -63,22 +63,24 @@ async def look_up(
     """
     if not isinstance(subject.mounts, dict):
         raise Invalid("Mounts must be an object")
-    wanted = git_references(subject.mounts)
-    if not wanted:
+    references = git_references(subject.mounts)
+    if not references:
         return NO_TREES
     acting = await acting_for(services, subject, principal)
     async with services.database.reading() as tx:
-        addresses = [await address(tx, services, one, acting) for one in wanted]
+        addresses = [await address(tx, services, reference, acting) for reference in references]
     hosts = [await _check_place(services, url) for url in addresses]
     several = [
-        services.features[GIT].find(url, one, patience=patience, addresses=host)
-        for url, one, host in zip(addresses, wanted, hosts, strict=True)
+        services.features[GIT].find(url, reference, patience=patience, addresses=host)
+        for url, reference, host in zip(addresses, references, hosts, strict=True)
     ]
-    found = await asyncio.gather(*several)
+    answers = await asyncio.gather(*several)
     trees = {
-        one.target: answer for one, answer in zip(wanted, found, strict=True) if answer is not None
+        reference.target: answer
+        for reference, answer in zip(references, answers, strict=True)
+        if answer is not None
     }
-    return trees if len(trees) == len(wanted) else None
+    return trees if len(trees) == len(references) else None
 
 
 async def _check_place(services: ApiServices, url: str) -> Sequence[str]:
@@ -93,7 +95,7 @@ async def _check_place(services: ApiServices, url: str) -> Sequence[str]:
         return ()
     try:
         async with asyncio.timeout(_PATIENCE):
-            found = await services.features[_NAME_LOOKUP](host, None)
+            addresses = await services.features[_NAME_LOOKUP](host, None)
     except TimeoutError:
         raise Unavailable(
             f"{url}: {host} cannot be looked up within {_PATIENCE:g} s; try again"
@@ -107,12 +109,12 @@ async def _check_place(services: ApiServices, url: str) -> Sequence[str]:
             raise Invalid(f"{url[:150]}: {host[:80]} is no name of a host; correct it") from error
         # Not left to `git`: its own look-up might succeed, with an address that nobody checked.
         raise Unavailable(f"{url[:150]}: {host[:80]} cannot be looked up; try again") from error
-    if any(is_local(address) for address in found):
+    if any(is_local(address) for address in addresses):
         raise Invalid(
             f"{url}: {host} is an address of the server's own machine or link, or of its cloud; "
             "ask its admin to add it to Containers.GitRepositories"
         )
-    return found
+    return addresses
 
 
 async def get_git_tree(call: ApiCall) -> ApiResponse:
@@ -123,21 +125,21 @@ async def get_git_tree(call: ApiCall) -> ApiResponse:
         raise Forbidden("Forbidden: git trees are given to the container's supervisor")
     async with call.services.database.reading() as tx:
         row = await records.get(tx, CONTAINERS, call.uuid)
-    wanted = str(call.params.get("hash") or "")
-    kind = git_trees.kind_of(row["mounts"] if row else {}, wanted)
+    object_hash = str(call.params.get("hash") or "")
+    kind = git_trees.kind_of(row["mounts"] if row else {}, object_hash)
     if kind is None:
         raise NotFound(
-            f"Path not found: container {call.uuid} has no git_tree mount {wanted[:80]!r}"
+            f"Path not found: container {call.uuid} has no git_tree mount {object_hash[:80]!r}"
         )
     git = call.services.features[GIT]
-    stream = await git.archive(kind, wanted)
+    stream = await git.archive(kind, object_hash)
     if stream is None:
         await _fetch(call)
-        stream = await git.archive(kind, wanted)
+        stream = await git.archive(kind, object_hash)
     if stream is None:
         raise NotFound(
             f"Path not found: no repository that the requests of {call.uuid} name "
-            f"has {kind} {wanted}"
+            f"has {kind} {object_hash}"
         )
     return ApiResponse(stream=stream, headers={"Content-Type": _TYPE[kind]})
 
@@ -205,29 +207,29 @@ async def delete_repository(call: ApiCall) -> ApiResponse:
 
 
 async def address(
-    tx: Transaction, services: ApiServices, wanted: git_trees.GitReference, acting: Principal
+    tx: Transaction, services: ApiServices, reference: git_trees.GitReference, acting: Principal
 ) -> str:
     """The address of the repository of a mount. Raises Invalid when it is not allowed or the record
     cannot be read, Forbidden when the scopes of the token do not include a GET of the repository.
     """
-    where = f"Mounts [{wanted.target}][{wanted.source}]"
-    if wanted.source == "git_url":
-        if not git_trees.is_allowed(wanted.name, services.config.Containers.GitRepositories):
+    where = f"Mounts [{reference.target}][{reference.source}]"
+    if reference.source == "git_url":
+        if not git_trees.is_allowed(reference.name, services.config.Containers.GitRepositories):
             raise Invalid(
-                f"{where}: {wanted.name} is not among the repositories that this server may "
+                f"{where}: {reference.name} is not among the repositories that this server may "
                 "fetch from; ask its admin to add it to Containers.GitRepositories"
             )
-        return wanted.name
-    uuid = wanted.name
-    if wanted.source == "repository_name":
-        found = await records.matching(tx, REPOSITORIES, name=wanted.name)
-        uuid = found[0]["uuid"] if found else ""
+        return reference.name
+    uuid = reference.name
+    if reference.source == "repository_name":
+        rows = await records.matching(tx, REPOSITORIES, name=reference.name)
+        uuid = rows[0]["uuid"] if rows else ""
     try:
         record = await authorization.find_readable(
             tx, services.clock, services.config, REPOSITORIES, uuid, acting
         )
     except NotFound:
-        raise Invalid(f"{where}: repository {wanted.name!r} not found") from None
+        raise Invalid(f"{where}: repository {reference.name!r} not found") from None
     access.check_scope(acting, "GET", f"/arvados/v1/repositories/{record['uuid']}")
     return str(record["fetch_url"])
 

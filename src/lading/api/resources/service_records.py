@@ -99,18 +99,18 @@ async def list_all_logins(call: ApiCall) -> ApiResponse:
 async def _logins(tx: Transaction, call: ApiCall, machines: Sequence[Record]) -> Record:
     """One item for each login and key; one without a key for users who have none."""
     items: list[Record] = []
-    for machine in sorted(machines, key=lambda one: str(one["hostname"])):
+    for machine in sorted(machines, key=lambda row: str(row["hostname"])):
         links = await records.matching(
             tx, LINKS, head_uuid=machine["uuid"], link_class=PERMISSION, name=_LOGIN
         )
-        for link in sorted(links, key=lambda one: str(one["uuid"])):
+        for link in sorted(links, key=lambda row: str(row["uuid"])):
             name, groups = link["properties"].get("username"), link["properties"].get("groups")
             user = await records.get(tx, USERS, link["tail_uuid"])
             if not name or user is None or not user["is_active"]:
                 continue
             keys = await records.matching(tx, AUTHORIZED_KEYS, authorized_user_uuid=user["uuid"])
             now = call.services.clock.now()
-            valid = [one for one in keys if one["expires_at"] is None or one["expires_at"] > now]
+            valid = [row for row in keys if row["expires_at"] is None or row["expires_at"] > now]
             login = {
                 "username": name,
                 "hostname": machine["hostname"],
@@ -120,7 +120,7 @@ async def _logins(tx: Transaction, call: ApiCall, machines: Sequence[Record]) ->
             }
             items += [
                 {**login, "public_key": key["public_key"], "authorized_key_uuid": key["uuid"]}
-                for key in sorted(valid, key=lambda one: str(one["uuid"]))
+                for key in sorted(valid, key=lambda row: str(row["uuid"]))
             ] or [{**login, "public_key": None, "authorized_key_uuid": None}]
     return {"kind": "arvados#HashList", "items": items}
 
@@ -222,7 +222,7 @@ async def _check_key(tx: Transaction, record: Record) -> None:
             "as ssh-keygen writes it"
         )
     stored = await records.matching(tx, AUTHORIZED_KEYS, public_key=key)
-    if any(one["uuid"] != record["uuid"] for one in stored):
+    if any(row["uuid"] != record["uuid"] for row in stored):
         raise Invalid("public_key: is stored already; use another key")
 
 

@@ -126,7 +126,7 @@ async def test_webhook(call: ApiCall) -> ApiResponse:
     """Send a test event now; {"outcome", "status", "fault"}, whether it is paused or not."""
     services = call.services
     async with services.database.reading() as tx:
-        found = await _find(tx, call)
+        webhook = await _find(tx, call)
     user, tests = call.caller.user_uuid, services.features[_TESTS]
     if tests.turns.locked() or user in tests.users:
         raise Unavailable("too many webhooks are being tested; try again in a minute")
@@ -134,8 +134,8 @@ async def test_webhook(call: ApiCall) -> ApiResponse:
     event = cloud_event(
         uuid=f"{services.config.ClusterID}-test-{services.ids.entropy(8).hex()}",
         number=0,
-        object_uuid=found["uuid"],
-        object_owner_uuid=found["owner_uuid"],
+        object_uuid=webhook["uuid"],
+        object_owner_uuid=webhook["owner_uuid"],
         event_type=TEST_EVENT,
         event_at=now,
         properties={"text": "a test of this webhook"},
@@ -143,7 +143,7 @@ async def test_webhook(call: ApiCall) -> ApiResponse:
     tests.users.add(user)
     try:
         async with tests.turns:
-            answer = await services.features[WEBHOOK_SENDER].send(found, event)
+            answer = await services.features[WEBHOOK_SENDER].send(webhook, event)
     finally:
         tests.users.discard(user)
     return ApiResponse(
@@ -204,18 +204,18 @@ async def get_deliveries(call: ApiCall) -> ApiResponse:
     """Position of a webhook in the log, its first 1,000 dead letters and its latest attempts."""
     last = await latest(call.services.database)
     async with call.services.database.reading() as tx:
-        found = await _find(tx, call)
-        position = await webhooks.find(tx, found["uuid"])
-        dead = await webhooks.letters(tx, found["uuid"], most=_MOST_LETTERS)
-        recent = await webhooks.attempts(tx, found["uuid"])
+        webhook = await _find(tx, call)
+        position = await webhooks.find(tx, webhook["uuid"])
+        dead = await webhooks.letters(tx, webhook["uuid"], most=_MOST_LETTERS)
+        recent = await webhooks.attempts(tx, webhook["uuid"])
     if position is None:
         raise Unavailable(f"{call.uuid}: it has no position yet; resume it")
-    body = _progress(found, position, last)
+    body = _progress(webhook, position, last)
     return ApiResponse(
         body={
             **body,
-            "dead": [dataclasses.asdict(one) for one in dead],
-            "recent": [dataclasses.asdict(one) for one in recent],
+            "dead": [dataclasses.asdict(letter) for letter in dead],
+            "recent": [dataclasses.asdict(attempt) for attempt in recent],
         }
     )
 
@@ -227,18 +227,22 @@ async def list_progress(call: ApiCall) -> ApiResponse:
     uuids = call.params.get("uuids")
     if not isinstance(uuids, list) or len(uuids) > _MOST_LISTED:
         raise Invalid(f"uuids: must be a list of at most {_MOST_LISTED} uuids of webhooks")
-    wanted = Among(Column("uuid", Type.STRING), tuple(map(str, uuids)))
-    where = (*generic.readable(call, WEBHOOKS), wanted)
+    condition = Among(Column("uuid", Type.STRING), tuple(map(str, uuids)))
+    where = (*generic.readable(call, WEBHOOKS), condition)
     services, last = call.services, await latest(call.services.database)
     async with services.database.reading() as tx:
         query = Query(where=where, select=("uuid", "state", "paused_reason"), limit=_MOST_LISTED)
-        found = await records.search(tx, tx.dialect, WEBHOOKS, query)
-        positions = await webhooks.among(tx, [str(one["uuid"]) for one in found])
-    known = {one.webhook_uuid: one for one in positions}
-    rows = ((one, known[one["uuid"]]) for one in found if one["uuid"] in known)
+        webhook_rows = await records.search(tx, tx.dialect, WEBHOOKS, query)
+        positions = await webhooks.among(tx, [str(row["uuid"]) for row in webhook_rows])
+    positions_by_uuid = {position.webhook_uuid: position for position in positions}
+    rows = (
+        (webhook, positions_by_uuid[webhook["uuid"]])
+        for webhook in webhook_rows
+        if webhook["uuid"] in positions_by_uuid
+    )
     items: list[Record] = [
-        {"uuid": one["uuid"], **_progress(one, at, last), "dead_count": at.progress.dead}
-        for one, at in rows
+        {"uuid": webhook["uuid"], **_progress(webhook, at, last), "dead_count": at.progress.dead}
+        for webhook, at in rows
     ]
     return ApiResponse(body={"items": items})
 
@@ -271,26 +275,28 @@ async def redeliver(call: ApiCall) -> ApiResponse:
     return ApiResponse(body={"queued": queued})
 
 
-def _numbers(given: JSON) -> list[int] | None:
-    if given is None:
+def _numbers(numbers: JSON) -> list[int] | None:
+    if numbers is None:
         return None
-    if not isinstance(given, list) or len(given) > _MOST_LETTERS:
+    if not isinstance(numbers, list) or len(numbers) > _MOST_LETTERS:
         raise Invalid(f"log_ids: must be a list of at most {_MOST_LETTERS} numbers")
-    found = [one for one in given if isinstance(one, int) and not isinstance(one, bool)]
-    if len(found) < len(given) or any(not 0 <= one <= MAX_INTEGER for one in found):
+    valid = [
+        number for number in numbers if isinstance(number, int) and not isinstance(number, bool)
+    ]
+    if len(valid) < len(numbers) or any(not 0 <= number <= MAX_INTEGER for number in valid):
         raise Invalid("log_ids: each must be the number of an event")
-    return found
+    return valid
 
 
 async def _find(tx: Transaction, call: ApiCall) -> Record:
     """The webhook of the call, which the caller may change. Raises NotFound, Forbidden."""
-    found = await authorization.find_readable(
+    webhook = await authorization.find_readable(
         tx, call.services.clock, call.services.config, WEBHOOKS, call.uuid, call.caller
     )
     if call.method != "GET":
-        await authorization.check_writable(tx, WEBHOOKS, found, call.caller, Level.MANAGE)
-        check_match(call, found)
-    return found
+        await authorization.check_writable(tx, WEBHOOKS, webhook, call.caller, Level.MANAGE)
+        check_match(call, webhook)
+    return webhook
 
 
 def _check_token(call: ApiCall) -> None:

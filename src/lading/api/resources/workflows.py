@@ -79,20 +79,20 @@ async def delete_workflow(call: ApiCall) -> ApiResponse:
     return await generic.delete_record(call, WORKFLOWS)
 
 
-async def _follow(old: Record, given: Record) -> Record:
+async def _follow(old: Record, attributes: Record) -> Record:
     """Name and description, taken from the definition where they follow it. Raises Invalid when the
     definition is not a mapping.
     """
-    if given.get("collection_uuid") is not None:
+    if attributes.get("collection_uuid") is not None:
         raise Invalid("Collection uuid must be null")
-    if "definition" not in given:
+    if "definition" not in attributes:
         return {}
     before = await _headings(old["definition"], strict=False)
-    after = await _headings(given["definition"], strict=True)
+    after = await _headings(attributes["definition"], strict=True)
     return {
         name: after.get(name)
         for name in _FOLLOWS
-        if given.get(name, old[name]) == old[name]
+        if attributes.get(name, old[name]) == old[name]
         and (not old[name] or old[name] == before.get(name))
     }
 

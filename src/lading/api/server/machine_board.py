@@ -83,7 +83,9 @@ class OwnMachines:
     async def reports(self, now: str) -> list[DispatcherReport]:
         """The last reports."""
         since = believed_since(now)
-        return [one for _, one in sorted(self._reports.items()) if one.reported_at >= since]
+        return [
+            report for _, report in sorted(self._reports.items()) if report.reported_at >= since
+        ]
 
     async def order(self, dispatcher: str, order: MachineOrder) -> None:
         """Keep an order."""
@@ -111,8 +113,8 @@ class SharedMachines:
         async with self._database.reading() as tx:
             rows = await statuses.machines(tx, since=believed_since(now))
         return [
-            DispatcherReport(dispatcher, at, msgspec.json.decode(text, type=MachineReport))
-            for dispatcher, at, text in rows
+            DispatcherReport(dispatcher, at, msgspec.json.decode(encoded, type=MachineReport))
+            for dispatcher, at, encoded in rows
         ]
 
     async def order(self, dispatcher: str, order: MachineOrder) -> None:
@@ -126,7 +128,7 @@ class SharedMachines:
         """Take the orders away."""
         async with self._database.writing() as tx:
             texts = await statuses.take_orders(tx, dispatcher)
-        return [msgspec.json.decode(text, type=MachineOrder) for text in texts]
+        return [msgspec.json.decode(encoded, type=MachineOrder) for encoded in texts]
 
 
 MACHINES: Final = FeatureKey[MachineBoard]("machines")

@@ -22,7 +22,9 @@ def make_policy(config: Config) -> Policy:
         max_retry_attempts=config.Containers.MaxRetryAttempts,
         default_keep_cache_ram=config.Containers.DefaultKeepCacheRAM,
         storage_classes=tuple(classes),
-        default_storage_classes=tuple(name for name, one in classes.items() if one.get("Default")),
+        default_storage_classes=tuple(
+            name for name, storage_class in classes.items() if storage_class.get("Default")
+        ),
         image_formats=tuple(config.Containers.SupportedDockerImageFormats),
         output_retention=config.Containers.OutputRetention,
         reuse_after_shell=config.Containers.ShellAccess.ReuseAfterShell,
@@ -56,7 +58,7 @@ def has_preemptible(config: Config) -> bool:
     """Whether requests may ask for preemptible machines."""
     types = config.InstanceTypes.values()
     return (
-        any(one.Preemptible for one in types)
+        any(instance_type.Preemptible for instance_type in types)
         or (bool(types) and config.Containers.PreemptiblePriceFactor > 0)
         or bool(config.Containers.PreemptiblePartitions)
     )

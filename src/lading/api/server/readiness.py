@@ -27,46 +27,48 @@ class ReadinessChecks:
         self.patience, self._fresh = patience, fresh
         self._looks: dict[str, asyncio.Task[None]] = {}
         self._due: dict[str, float] = {}
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
     async def faults(
         self, parts: Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
     ) -> list[str]:
         """A sentence about each part that does not answer; a look raises a LadingError then."""
-        found = await asyncio.gather(*(self._fault(*one) for one in parts.items()))
-        return [one for one in found if one]
+        sentences = await asyncio.gather(*(self._fault(*item) for item in parts.items()))
+        return [sentence for sentence in sentences if sentence]
 
     async def close(self) -> None:
         """Cancel looks that are under way."""
         await cancel_all(*self._looks.values())
 
-    async def _fault(self, part: str, look: Callable[[], Coroutine[Any, Any, None]]) -> str:
+    async def _fault(self, part_name: str, look: Callable[[], Coroutine[Any, Any, None]]) -> str:
         loop = asyncio.get_running_loop()
-        task = self._looks.get(part)
+        task = self._looks.get(part_name)
         # A look that hangs goes on: a further one would hang as well.
-        if task is None or (task.done() and loop.time() >= self._due[part]):
-            task = self._looks[part] = loop.create_task(look(), name=f"look at {part}")
-            self._due[part] = loop.time() + self._fresh
+        if task is None or (task.done() and loop.time() >= self._due[part_name]):
+            task = self._looks[part_name] = loop.create_task(look(), name=f"look at {part_name}")
+            self._due[part_name] = loop.time() + self._fresh
         await asyncio.wait({task}, timeout=self.patience)
         if not task.done():
-            return self._note(part, f"{part} does not answer within {self.patience:g} s", "")
+            return self._note(
+                part_name, f"{part_name} does not answer within {self.patience:g} s", ""
+            )
         if task.cancelled():
-            return f"{part} is not asked any more: the server ends"
+            return f"{part_name} is not asked any more: the server ends"
         match task.exception():
             case None:
-                return self._note(part, "", "")
+                return self._note(part_name, "", "")
             case Unavailable() as error:
-                return self._note(part, f"{part} cannot be reached", error.message)
+                return self._note(part_name, f"{part_name} cannot be reached", error.message)
             case LadingError() as error:
-                return self._note(part, f"{part} is not in order", error.message)
+                return self._note(part_name, f"{part_name} is not in order", error.message)
             case error:
                 raise error
 
-    def _note(self, part: str, sentence: str, fault: str) -> str:
-        if self._told.get(part, "") != sentence:
-            self._told[part] = sentence
+    def _note(self, part_name: str, sentence: str, fault: str) -> str:
+        if self._reported.get(part_name, "") != sentence:
+            self._reported[part_name] = sentence
             name = "not ready" if sentence else "ready again"
-            event(_logger, name, part=part, why=sentence, fault=fault)
+            event(_logger, name, part=part_name, why=sentence, fault=fault)
         return sentence
 
 

@@ -21,19 +21,19 @@ class Upkeep:
         self.shortened_to = 0
         self.orphans: dict[str, str] = {}
         """Containers whose dispatcher's token has ended, with the time since when this is known."""
-        self._seen: dict[str, tuple[str, str]] = {}
+        self._uses: dict[str, tuple[str, str]] = {}
 
     def note(self, token_uuid: str, now: str, address: str) -> None:
         """Note the use of a token."""
-        self._seen[token_uuid] = (now, address)
+        self._uses[token_uuid] = (now, address)
 
     def uses(self, token_uuids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """{token uuid: (time, address)} of uses that are not stored yet, of these tokens."""
-        return {uuid: self._seen[uuid] for uuid in token_uuids if uuid in self._seen}
+        return {uuid: self._uses[uuid] for uuid in token_uuids if uuid in self._uses}
 
     def take(self) -> dict[str, tuple[str, str]]:
         """{token uuid: (time, address)} of the uses since the last call."""
-        taken, self._seen = self._seen, {}
+        taken, self._uses = self._uses, {}
         return taken
 
 

@@ -58,7 +58,7 @@ class OwnStatuses:
     """Statuses in the memory of the only server process."""
 
     def __init__(self) -> None:
-        self._said: defaultdict[str, dict[str, WaitReason]] = defaultdict(dict)
+        self._statuses: defaultdict[str, dict[str, WaitReason]] = defaultdict(dict)
         # By dispatcher; kept, so that a scrape of the metrics does not count all containers.
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._reported: dict[str, str] = {}
@@ -69,22 +69,24 @@ class OwnStatuses:
         """Keep the statuses."""
         self._reported[dispatcher_uuid] = now
         counts = self._counts[dispatcher_uuid]
-        for uuid, one in items.items():
-            if (former := self._said[uuid].pop(dispatcher_uuid, None)) is not None:
+        for uuid, status in items.items():
+            if (former := self._statuses[uuid].pop(dispatcher_uuid, None)) is not None:
                 counts[former.reason] -= 1
-            if one is not None:
-                self._said[uuid][dispatcher_uuid] = one
-                counts[one.reason] += 1
-            elif not self._said[uuid]:
-                del self._said[uuid]
+            if status is not None:
+                self._statuses[uuid][dispatcher_uuid] = status
+                counts[status.reason] += 1
+            elif not self._statuses[uuid]:
+                del self._statuses[uuid]
 
     async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:
         """The statuses of the container that count."""
         del tx
         since = believed_since(now)
-        said = self._said.get(container_uuid, {})
+        statuses = self._statuses.get(container_uuid, {})
         return [
-            one for dispatcher, one in sorted(said.items()) if self._reported[dispatcher] >= since
+            status
+            for dispatcher, status in sorted(statuses.items())
+            if self._reported[dispatcher] >= since
         ]
 
     async def last_report(self, tx: Transaction) -> str | None:
@@ -105,8 +107,8 @@ class OwnStatuses:
 
     def _drop(self, container_uuids: Collection[str]) -> None:
         for uuid in container_uuids:
-            for dispatcher, one in self._said.pop(uuid, {}).items():
-                self._counts[dispatcher][one.reason] -= 1
+            for dispatcher, status in self._statuses.pop(uuid, {}).items():
+                self._counts[dispatcher][status.reason] -= 1
 
 
 class SharedStatuses:
@@ -122,10 +124,12 @@ class SharedStatuses:
         async with self._database.writing() as tx:
             await statuses.note_report(tx, dispatcher_uuid, now)
             await statuses.put_statuses(
-                tx, dispatcher_uuid, {uuid: one for uuid, one in items.items() if one is not None}
+                tx,
+                dispatcher_uuid,
+                {uuid: status for uuid, status in items.items() if status is not None},
             )
             await statuses.take_back_statuses(
-                tx, dispatcher_uuid, [uuid for uuid, one in items.items() if one is None]
+                tx, dispatcher_uuid, [uuid for uuid, status in items.items() if status is None]
             )
 
     async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:

@@ -43,7 +43,7 @@ class Mailer:
         """Whether there is a mail server."""
         return bool(self._settings.Host)
 
-    async def send(self, address: str, subject: str, text: str, *, event_id: str) -> Answer:
+    async def send(self, address: str, subject: str, body: str, *, event_id: str) -> Answer:
         """Send one e-mail; how that ended. `event_id` makes the Message-ID: an e-mail that is sent
         twice can be told.
         """
@@ -56,7 +56,7 @@ class Mailer:
         message["Subject"] = subject.encode("ascii", "replace").decode()
         message["Message-ID"] = f"<{event_id}@{self._settings.From.rpartition('@')[2].strip('> ')}>"
         message["Auto-Submitted"] = "auto-generated"
-        message.set_content(text.encode("utf-8", "replace").decode())
+        message.set_content(body.encode("utf-8", "replace").decode())
         session = _Session(self._settings, self._trust)
         sending = asyncio.get_running_loop().run_in_executor(self._threads, session.send, message)
         try:
@@ -100,20 +100,22 @@ class _Session:
         return Answer(outcome=Outcome.DELIVERED)
 
     def _connect(self) -> smtplib.SMTP:
-        given = self._settings
-        context = None if given.TLS == "never" else self._trust()
+        settings = self._settings
+        context = None if settings.TLS == "never" else self._trust()
         client: smtplib.SMTP
-        if given.TLS == "always":
-            port = given.Port or smtplib.SMTP_SSL_PORT
-            client = smtplib.SMTP_SSL(given.Host, port, timeout=given.Timeout, context=context)
+        if settings.TLS == "always":
+            port = settings.Port or smtplib.SMTP_SSL_PORT
+            client = smtplib.SMTP_SSL(
+                settings.Host, port, timeout=settings.Timeout, context=context
+            )
         else:
-            client = smtplib.SMTP(given.Host, given.Port or 587, timeout=given.Timeout)
+            client = smtplib.SMTP(settings.Host, settings.Port or 587, timeout=settings.Timeout)
         try:
-            if given.TLS == "starttls":
+            if settings.TLS == "starttls":
                 client.starttls(context=context)
-            if given.User:
-                secret = Path(given.PasswordFile).read_text().rstrip("\r\n")
-                client.login(given.User, secret)
+            if settings.User:
+                secret = Path(settings.PasswordFile).read_text().rstrip("\r\n")
+                client.login(settings.User, secret)
         except BaseException:
             client.close()
             raise

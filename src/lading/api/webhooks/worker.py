@@ -69,7 +69,7 @@ _HELD: Final = 30.0
 # Rows of the log that are read at a time, and webhooks that are looked at.
 _PAGE: Final = 100
 _MOST_DUE: Final = 1000
-_NAMES: Final = tuple(one.name for one in LOGS.columns)
+_NAMES: Final = tuple(column.name for column in LOGS.columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class WebhookWorker:
         self._sender = sender
         self._rules = rules
         self._most = most
-        self._held = _HELD + timeout
+        self._lease_time = _HELD + timeout
         self._chance = chance
         self._holder = ""
         self._is_crowded = False
@@ -186,20 +186,30 @@ class WebhookWorker:
             if next_at := await webhooks.next_due(tx, last=last, now=now):
                 left = (parse_time(next_at) - parse_time(now)).total_seconds()
                 self._until_next = min(left, _LONGEST_WAIT)
-            uuids = [one.webhook_uuid for one in due]
+            uuids = [webhook_position.webhook_uuid for webhook_position in due]
             rows = await records.among(tx, WEBHOOKS, "uuid", uuids) if uuids else []
-        known = {str(one["uuid"]): one for one in rows}
-        found: list[tuple[WebhookPosition, Record]] = [
-            (one, known[one.webhook_uuid]) for one in due if one.webhook_uuid in known
+        webhooks_by_uuid = {str(row["uuid"]): row for row in rows}
+        positioned: list[tuple[WebhookPosition, Record]] = [
+            (webhook_position, webhooks_by_uuid[webhook_position.webhook_uuid])
+            for webhook_position in due
+            if webhook_position.webhook_uuid in webhooks_by_uuid
         ]
-        waiting = {one.webhook_uuid for one, _ in found if one.queued}
-        ordered = sorted(found, key=lambda one: one[0].position)
-        for position, group in groupby(ordered, key=lambda one: one[0].position):
+        waiting = {
+            webhook_position.webhook_uuid
+            for webhook_position, _ in positioned
+            if webhook_position.queued
+        }
+        ordered = sorted(positioned, key=lambda pair: pair[0].position)
+        for position, group in groupby(ordered, key=lambda pair: pair[0].position):
             waiting |= await self._look_at(position, list(group))
         return [
-            WaitingWebhook(one.webhook_uuid, _user_of(webhook), one.progress.failures > 0)
-            for one, webhook in found
-            if one.webhook_uuid in waiting
+            WaitingWebhook(
+                webhook_position.webhook_uuid,
+                _user_of(webhook),
+                webhook_position.progress.failures > 0,
+            )
+            for webhook_position, webhook in positioned
+            if webhook_position.webhook_uuid in waiting
         ]
 
     async def _look_at(
@@ -207,20 +217,20 @@ class WebhookWorker:
     ) -> set[str]:
         """Webhooks at a position for which the next rows may have an event."""
         events, end = await self._read(position)
-        wanted, passed = set[str](), []
-        for one, webhook in group:
+        interested, passed = set[str](), []
+        for webhook_position, webhook in group:
             takes = read_subscription(webhook).takes
             if any(takes(_name(each), each.properties) for each in events):
-                wanted.add(one.webhook_uuid)
+                interested.add(webhook_position.webhook_uuid)
             elif end > position:
-                passed.append(one.webhook_uuid)
+                passed.append(webhook_position.webhook_uuid)
         if passed:
             async with self._services.database.writing() as tx:
                 now = self._services.clock.now()
                 await webhooks.pass_over(tx, passed, position=position, to=end, now=now)
             if end - position >= _PAGE:
                 self._hurry()
-        return wanted
+        return interested
 
     async def _read(self, position: int) -> tuple[list[LogEvent], int]:
         """The events of the first rows behind a position, and the number of the last of these
@@ -279,32 +289,32 @@ class WebhookWorker:
         if position.queued:
             # The row may have been deleted meanwhile, and then a later one is the first.
             events, _ = await self._read(position.queued - 1)
-            wanted = [one for one in events if one.id == position.queued]
-            body = await self._body(webhook, wanted[0], principal) if wanted else None
+            queued = [event for event in events if event.id == position.queued]
+            body = await self._body(webhook, queued[0], principal) if queued else None
             return _Found(log_id=position.queued, body=body, is_letter=True)
         events, end = await self._read(position.position)
-        for one in events:
-            body = await self._body(webhook, one, principal)
+        for log_event in events:
+            body = await self._body(webhook, log_event, principal)
             if body is not None:
-                return _Found(log_id=one.id, body=body)
+                return _Found(log_id=log_event.id, body=body)
         return _Found(log_id=end)
 
-    async def _body(self, webhook: Record, one: LogEvent, principal: Principal) -> Record | None:
+    async def _body(self, webhook: Record, event: LogEvent, principal: Principal) -> Record | None:
         """The CloudEvent that a webhook gets; None if it does not get this event."""
         subscription = read_subscription(webhook)
-        if not subscription.takes(_name(one), one.properties):
+        if not subscription.takes(_name(event), event.properties):
             return None
         reader = EventReader(self._services, principal, path="")
-        properties = await reader.visible(HeardEvent(one))
+        properties = await reader.visible(HeardEvent(event))
         if properties is None:
             return None
         if subscription.projects:
             async with self._services.database.reading() as tx:
-                owners = await permission_queries.owners_above(tx, one.object_owner_uuid)
-                if not subscription.has_place((one.object_uuid, *owners)):
+                owners = await permission_queries.owners_above(tx, event.object_owner_uuid)
+                if not subscription.has_place((event.object_uuid, *owners)):
                     return None
                 before = (properties.get("old_attributes") or {}).get("owner_uuid")
-                is_moved = before not in (None, one.object_owner_uuid)
+                is_moved = before not in (None, event.object_owner_uuid)
                 if is_moved and not subscription.has_place(
                     await permission_queries.owners_above(tx, str(before))
                 ):
@@ -312,54 +322,54 @@ class WebhookWorker:
                     properties = {**properties}
                     del properties["old_attributes"]
         return cloud_event(
-            uuid=one.uuid,
-            number=one.id,
-            object_uuid=one.object_uuid,
-            object_owner_uuid=one.object_owner_uuid,
-            event_type=one.event_type,
-            event_at=one.event_at,
+            uuid=event.uuid,
+            number=event.id,
+            object_uuid=event.object_uuid,
+            object_owner_uuid=event.object_owner_uuid,
+            event_type=event.event_type,
+            event_at=event.event_at,
             properties=properties,
         )
 
-    async def _pass(self, position: WebhookPosition, found: _Found) -> bool:
+    async def _pass(self, position: WebhookPosition, next_row: _Found) -> bool:
         """Store that there is no event up to a row; whether there may be one behind it."""
         uuid = position.webhook_uuid
-        if not found.is_letter and found.log_id == position.position:
+        if not next_row.is_letter and next_row.log_id == position.position:
             return False
         async with self._services.database.writing() as tx:
-            if found.is_letter:
-                await webhooks.unbury(tx, uuid, found.log_id)
+            if next_row.is_letter:
+                await webhooks.unbury(tx, uuid, next_row.log_id)
                 return True
-            moved = replace(position, position=found.log_id)
+            moved = replace(position, position=next_row.log_id)
             return await webhooks.save(tx, moved, self._lease())
 
-    async def _follow(self, position: WebhookPosition, found: _Found, answer: Answer) -> bool:
+    async def _follow(self, position: WebhookPosition, next_row: _Found, answer: Answer) -> bool:
         """Store the end of an attempt; whether another may follow at once."""
         now = self._services.clock.now()
-        decided = decide_again if found.is_letter else decide
+        decided = decide_again if next_row.is_letter else decide
         verdict = decided(position.progress, answer, self._rules, now=now, chance=self._chance())
         is_good = verdict.is_settled and not verdict.is_dead
         self._services.features[METRICS].note_delivery(is_good=is_good, is_dead=verdict.is_dead)
         moved = replace(
             position,
             position=position.position
-            if found.is_letter or not verdict.is_settled
-            else found.log_id,
+            if next_row.is_letter or not verdict.is_settled
+            else next_row.log_id,
             delivered=position.delivered + is_good,
             delivered_at=now if is_good else position.delivered_at,
             fault="" if is_good else answer.fault,
             next_at=later(now, verdict.delay) if verdict.delay else "",
         )
-        event_type = str((found.body or {}).get("type"))
+        event_type = str((next_row.body or {}).get("type"))
         letter = DeadLetter(
-            log_id=found.log_id,
+            log_id=next_row.log_id,
             event_type=event_type,
             is_queued=False,
             fault=answer.fault,
             failed_at=now,
         )
         attempt = DeliveryAttempt(
-            log_id=found.log_id,
+            log_id=next_row.log_id,
             event_type=event_type,
             outcome=answer.outcome,
             status=answer.status,
@@ -367,7 +377,7 @@ class WebhookWorker:
             tried_at=now,
         )
         is_stored = await self._store(
-            moved, verdict, attempt, letter if verdict.is_dead or found.is_letter else None
+            moved, verdict, attempt, letter if verdict.is_dead or next_row.is_letter else None
         )
         return is_stored and not verdict.delay and not verdict.pause
 
@@ -401,7 +411,7 @@ class WebhookWorker:
         return True
 
     def _lease(self) -> WorkLease:
-        until = later(self._services.clock.now(), self._held)
+        until = later(self._services.clock.now(), self._lease_time)
         return WorkLease(holder=self._holder, held_until=until)
 
 
@@ -436,5 +446,5 @@ async def _subscriber(tx: Transaction, webhook: Record) -> tuple[Principal | Non
     return principal, ""
 
 
-def _name(one: LogEvent) -> str:
-    return event_name(one.object_uuid, one.event_type)
+def _name(event: LogEvent) -> str:
+    return event_name(event.object_uuid, event.event_type)

@@ -32,7 +32,7 @@ async def list_agreements(call: ApiCall) -> ApiResponse:
     """The collections that users have to agree to."""
     async with call.services.database.reading() as tx:
         links = await _signature_links(tx, call, _REQUIRED, call.services.ids.system_user)
-        uuids = dict.fromkeys(str(one["head_uuid"]) for one in links)
+        uuids = dict.fromkeys(str(link["head_uuid"]) for link in links)
         rows = [await records.get(tx, COLLECTIONS, uuid) for uuid in uuids]
     return _list_all(
         COLLECTIONS, [row for row in rows if row is not None and not row["is_trashed"]]
@@ -57,17 +57,19 @@ async def sign_agreement(call: ApiCall) -> ApiResponse:
         raise Invalid("uuid: must name the collection of the user agreement")
     async with services.database.writing() as tx:
         required = await _signature_links(tx, call, _REQUIRED, services.ids.system_user)
-        if uuid not in [one["head_uuid"] for one in required]:
+        if uuid not in [link["head_uuid"] for link in required]:
             raise NotFound(f"Path not found: {uuid} is no agreement that users have to sign")
         signed = [
-            one
-            for one in await _signature_links(tx, call, _SIGNED, user)
-            if one["head_uuid"] == uuid
+            link
+            for link in await _signature_links(tx, call, _SIGNED, user)
+            if link["head_uuid"] == uuid
         ]
         if signed:
             return ApiResponse(body=show(LINKS, signed[0]))
-        given = {"link_class": _CLASS, "name": _SIGNED, "tail_uuid": user, "head_uuid": uuid}
-        record = generic.new_record(call, LINKS, {**given, "owner_uuid": services.ids.system_user})
+        attributes = {"link_class": _CLASS, "name": _SIGNED, "tail_uuid": user, "head_uuid": uuid}
+        record = generic.new_record(
+            call, LINKS, {**attributes, "owner_uuid": services.ids.system_user}
+        )
         await generic.insert(tx, call, LINKS, record)
     return ApiResponse(body=show(LINKS, record))
 

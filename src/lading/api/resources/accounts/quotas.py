@@ -129,21 +129,23 @@ async def list_uses(call: ApiCall) -> ApiResponse:
     async with services.database.reading() as tx:
         query = Query(where=where, limit=_MOST_LISTED)
         query = await generic.narrowed(tx, QUOTAS, query, call.caller)
-        found = await records.search(tx, tx.dialect, QUOTAS, query)
-        known = [Quota.from_record(one) for one in found]
-        held = await rows.used(tx, [one.subject_uuid for one in known], held=True)
+        quota_rows = await records.search(tx, tx.dialect, QUOTAS, query)
+        readable_quotas = [Quota.from_record(row) for row in quota_rows]
+        in_use = await rows.used(
+            tx, [quota.subject_uuid for quota in readable_quotas], only_held=True
+        )
         items = [
             {
-                "uuid": one.uuid,
+                "uuid": quota.uuid,
                 "use": rules.shown_use(
-                    one,
-                    held[one.subject_uuid],
-                    await spending.spent_of(tx, one, now),
-                    await _queued(tx, one),
-                    await _stored(tx, one, now),
+                    quota,
+                    in_use[quota.subject_uuid],
+                    await spending.spent_of(tx, quota, now),
+                    await _queued(tx, quota),
+                    await _stored(tx, quota, now),
                 ),
             }
-            for one in known
+            for quota in readable_quotas
         ]
     return ApiResponse(body={"items": items})
 
@@ -193,7 +195,7 @@ def _is_smaller(old: Record | None, new: Record) -> bool:
 
 
 def _check_may_write(
-    call: ApiCall, subject_uuid: object, given: Record, old: Record | None = None
+    call: ApiCall, subject_uuid: object, attributes: Record, old: Record | None = None
 ) -> None:
     """Check that the caller may write a quota: an admin each, others the budget of a request, if
     they made it themselves. Raises Forbidden.
@@ -201,7 +203,7 @@ def _check_may_write(
     caller = call.caller
     is_plain = caller.container_uuid is None and not access.is_limited(caller)
     is_own = old is None or old["modified_by_user_uuid"] == caller.user_uuid
-    sent = {name for name, value in given.items() if value is not None}
+    sent = {name for name, value in attributes.items() if value is not None}
     if not (_kind(subject_uuid) is REQUESTS and is_plain and is_own and sent <= _OF_TREE):
         access.check_admin(caller, "write quotas, but for budgets of their own requests")
 
@@ -210,19 +212,19 @@ async def _subject(tx: Transaction, call: ApiCall, uuid: object) -> Record:
     kind = _kind(uuid)
     if kind is None or not isinstance(uuid, str):
         raise Invalid("subject_uuid: must be the uuid of a user, a role, a project or a request")
-    found = await records.get(tx, kind, uuid)
-    if found is None or (
+    subject = await records.get(tx, kind, uuid)
+    if subject is None or (
         kind is REQUESTS
         and not await authorization.can_read(
-            tx, call.services.clock, call.services.config, kind, found, call.caller
+            tx, call.services.clock, call.services.config, kind, subject, call.caller
         )
     ):
         raise Invalid(f"subject_uuid: '{uuid}' not found")
     if kind is REQUESTS:
-        await authorization.check_writable(tx, kind, found, call.caller)
-    if kind is GROUPS and found["group_class"] not in ("project", "role"):
+        await authorization.check_writable(tx, kind, subject, call.caller)
+    if kind is GROUPS and subject["group_class"] not in ("project", "role"):
         raise Invalid(f"subject_uuid: {uuid} is a filter group, which has nothing to limit")
-    return found
+    return subject
 
 
 def _kind(uuid: object) -> RecordType | None:
@@ -243,11 +245,13 @@ async def _charge_running(tx: Transaction, quota: Quota) -> None:
     """Charge what runs to a new quota, also beyond its limits."""
     after = ""
     while True:
-        held = await rows.live(tx, quota.subject_uuid, states=sorted(HELD), after=after, most=_PAGE)
-        if not held:
+        uuids = await rows.live(
+            tx, quota.subject_uuid, states=sorted(HELD), after=after, most=_PAGE
+        )
+        if not uuids:
             return
-        for one in await records.among(tx, CONTAINERS, "uuid", held):
-            container = Container.from_record(one)
+        for row in await records.among(tx, CONTAINERS, "uuid", uuids):
+            container = Container.from_record(row)
             charge = StoredCharge(
                 container.priority,
                 True,
@@ -255,7 +259,7 @@ async def _charge_running(tx: Transaction, quota: Quota) -> None:
                 rules.runs_workflow(container),
             )
             await rows.charge(tx, container.uuid, [quota.subject_uuid], charge)
-        after = held[-1]
+        after = uuids[-1]
 
 
 async def _look_anew(tx: Transaction, call: ApiCall, subject_uuid: str) -> None:

@@ -22,34 +22,34 @@ async def list_shares(call: ApiCall) -> ApiResponse:
     caller, services = call.caller, call.services
     access.check_user(caller)
     async with services.database.reading() as tx:
-        found = await summaries(tx, services.clock, services.config)
+        shares = await summaries(tx, services.clock, services.config)
         if not caller.is_admin:
             # Users can read one another's records; what each has used is their own business.
-            found = {
-                uuid: one
-                for uuid, one in found.items()
+            shares = {
+                uuid: share
+                for uuid, share in shares.items()
                 if is_uuid(uuid, Infix.GROUP) or uuid == caller.user_uuid
             }
-            named, levels = list(found), dict[str, int]()
+            named, levels = list(shares), dict[str, int]()
             for start in range(0, len(named), CHUNK):
-                part = named[start : start + CHUNK]
-                levels |= await permission_queries.levels_on(tx, caller.user_uuid, part)
-            found = {
-                uuid: one
-                for uuid, one in found.items()
+                chunk = named[start : start + CHUNK]
+                levels |= await permission_queries.levels_on(tx, caller.user_uuid, chunk)
+            shares = {
+                uuid: share
+                for uuid, share in shares.items()
                 if uuid == caller.user_uuid or levels.get(uuid)
             }
     items = [
         {
-            "uuid": one.uuid,
-            "kind": "project" if is_uuid(one.uuid, Infix.GROUP) else "user",
-            "weight": one.weight,
-            "used_vcpu_hours": one.used / 3_600_000,
-            "times_its_share": one.times,
-            "waiting": one.waiting,
-            "held": one.held,
+            "uuid": share.uuid,
+            "kind": "project" if is_uuid(share.uuid, Infix.GROUP) else "user",
+            "weight": share.weight,
+            "used_vcpu_hours": share.used / 3_600_000,
+            "times_its_share": share.times,
+            "waiting": share.waiting,
+            "held": share.held,
         }
-        for one in sorted(found.values(), key=lambda one: (-one.times, one.uuid))
+        for share in sorted(shares.values(), key=lambda share: (-share.times, share.uuid))
     ]
     enabled = services.config.Containers.FairShare.Enabled
     return ApiResponse(body={"enabled": enabled, "items": items})

@@ -76,24 +76,24 @@ async def create_system_token(call: ApiCall) -> ApiResponse:
     return await _create(call, {**given, "owner_uuid": call.services.ids.system_user})
 
 
-async def _create(call: ApiCall, given: Record) -> ApiResponse:
+async def _create(call: ApiCall, attributes: Record) -> ApiResponse:
     services = call.services
     _check_may_outlive(call)
-    _check(given)
-    _check_within_own_scopes(call, given)
+    _check(attributes)
+    _check_within_own_scopes(call, attributes)
     async with services.database.writing() as tx:
-        owner = given.get("owner_uuid") or call.caller.user_uuid
+        owner = attributes.get("owner_uuid") or call.caller.user_uuid
         if owner != call.caller.user_uuid:
             access.check_admin(call.caller, "make tokens of others")
             if not is_user(owner) or await records.get(tx, USERS, owner) is None:
                 raise Invalid(f"owner_uuid: '{owner}' not found")
-        record, secret = await make_token(tx, call, given)
+        record, secret = await make_token(tx, call, attributes)
     return ApiResponse(body={**show(TOKENS, record), "api_token": secret})
 
 
-async def make_token(tx: Transaction, call: ApiCall, given: Record) -> tuple[Record, str]:
+async def make_token(tx: Transaction, call: ApiCall, attributes: Record) -> tuple[Record, str]:
     """Store a new token, of the caller by default, without checks; the record and its secret."""
-    record = generic.new_record(call, TOKENS, given)
+    record = generic.new_record(call, TOKENS, attributes)
     secret = call.services.ids.new_secret()
     # Only the hash is stored: the secret is in this answer alone.
     record |= {"secret_hash": hash_secret(secret), "created_by_ip_address": call.address or None}
@@ -141,14 +141,14 @@ def _clamped(call: ApiCall, expires_at: str | None) -> str | None:
     return min(expires_at or latest, latest)
 
 
-def _check(given: Record) -> None:
-    scopes = given.get("scopes")
+def _check(attributes: Record) -> None:
+    scopes = attributes.get("scopes")
     if scopes is None:
         return
-    for one in scopes:
-        if one != "all" and not (isinstance(one, str) and _SCOPE.fullmatch(one)):
+    for scope in scopes:
+        if scope != "all" and not (isinstance(scope, str) and _SCOPE.fullmatch(scope)):
             raise Invalid(
-                f"scopes: {one!r} is neither 'all' nor a method and a path, "
+                f"scopes: {scope!r} is neither 'all' nor a method and a path, "
                 "such as 'GET /arvados/v1/users'"
             )
 
@@ -164,10 +164,10 @@ def _check_may_outlive(call: ApiCall) -> None:
         )
 
 
-def _check_within_own_scopes(call: ApiCall, given: Record) -> None:
+def _check_within_own_scopes(call: ApiCall, attributes: Record) -> None:
     # A token of limited scope must not make itself a better one.
     own = set(call.caller.scopes)
-    if "all" not in own and not set(given.get("scopes", ["all"])) <= own:
+    if "all" not in own and not set(attributes.get("scopes", ["all"])) <= own:
         raise Forbidden("Forbidden: scopes: a token cannot make one that may do more than itself")
 
 

@@ -35,7 +35,7 @@ from lading.store.permission_queries import PERMISSION, links_of
 _BATCH: Final = 200
 
 _OWNED: Final = tuple(
-    one for one in RECORDS if one.stored and one.owned and one not in (USERS, TOKENS, LOGS)
+    kind for kind in RECORDS if kind.stored and kind.owned and kind not in (USERS, TOKENS, LOGS)
 )
 
 
@@ -93,13 +93,13 @@ async def _named(call: ApiCall) -> tuple[str, str]:
     token = params.get("new_user_token")
     if not isinstance(token, str):
         raise Invalid("new_user_token: must be a token of the user that you are merged into")
-    other = await authenticate(call.services, token)
-    if other is None:
+    new_user = await authenticate(call.services, token)
+    if new_user is None:
         raise Unauthenticated("Not logged in: new_user_token is not valid")
-    if other.scopes != ALL_SCOPES or other.container_uuid is not None:
+    if new_user.scopes != ALL_SCOPES or new_user.container_uuid is not None:
         raise Forbidden("Forbidden: new_user_token is of limited scope")
-    access.check_active(other)
-    return caller.user_uuid, other.user_uuid
+    access.check_active(new_user)
+    return caller.user_uuid, new_user.user_uuid
 
 
 async def _user(tx: Transaction, name: str, uuid: str) -> Record:
@@ -164,7 +164,7 @@ async def _give(
 async def _settle(tx: Transaction, kind: RecordType, record: Record) -> None:
     """Make the name distinct if the owner has a record of that name."""
     same = await records.matching(tx, kind, owner_uuid=record["owner_uuid"], name=record["name"])
-    if any(one["uuid"] != record["uuid"] for one in same):
+    if any(row["uuid"] != record["uuid"] for row in same):
         record["name"] = f"{record['name'][:237]} ({record['uuid'][-15:]})"
 
 

@@ -104,10 +104,10 @@ async def create_user(call: ApiCall) -> ApiResponse:
         )
 
 
-async def make_user(tx: Transaction, call: ApiCall, given: Record) -> Record:
+async def make_user(tx: Transaction, call: ApiCall, attributes: Record) -> Record:
     """Store a new user, set up if active. Raises Invalid."""
     record = generic.new_record(
-        call, USERS, {**_checked(given), "owner_uuid": call.services.ids.system_user}
+        call, USERS, {**_checked(attributes), "owner_uuid": call.services.ids.system_user}
     )
     for name in ("username", "email"):
         if record[name] is not None and await records.matching(tx, USERS, **{name: record[name]}):
@@ -175,13 +175,13 @@ async def delete_user(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=shown)
 
 
-def _checked(given: Record) -> Record:
+def _checked(attributes: Record) -> Record:
     for name in ("username", "email"):
-        if name in given:
+        if name in attributes:
             # Empty texts are stored as null: several users may have no name, but no two the same
             # one.
-            given[name] = given[name] or None
-    return given
+            attributes[name] = attributes[name] or None
+    return attributes
 
 
 async def setup_user(call: ApiCall) -> ApiResponse:
@@ -197,10 +197,13 @@ async def setup_user(call: ApiCall) -> ApiResponse:
         else:
             user = await _described(tx, call)
         await links.set_up(tx, call, user["uuid"])
-        given = await _given_to(tx, user["uuid"])
+        granted = await _given_to(tx, user["uuid"])
         shown = await present_one(tx, call.services.config, call.caller, USERS, user)
     return ApiResponse(
-        body={"kind": "arvados#HashList", "items": [shown, *(show(LINKS, one) for one in given)]}
+        body={
+            "kind": "arvados#HashList",
+            "items": [shown, *(show(LINKS, link) for link in granted)],
+        }
     )
 
 
@@ -220,8 +223,8 @@ async def unsetup_user(call: ApiCall) -> ApiResponse:
             (LINKS, await _given_to(tx, user["uuid"])),
             (TOKENS, await _tokens(tx, user["uuid"])),
         ):
-            for one in rows:
-                await generic.remove(tx, services, kind, one, user_uuid=caller.user_uuid)
+            for row in rows:
+                await generic.remove(tx, services, kind, row, user_uuid=caller.user_uuid)
         gone = {"is_active": False, "is_admin": False, "prefs": {}}
         user = await generic.apply(tx, services, USERS, user, gone, user_uuid=caller.user_uuid)
         return ApiResponse(body=await present_one(tx, services.config, caller, USERS, user, select))
@@ -252,10 +255,12 @@ async def update_users(call: ApiCall) -> ApiResponse:
     """Change many users, and create missing ones: `updates` is {uuid: attributes}."""
     access.check_admin(call.caller, "change users")
     updates = call.params.get("updates")
-    if not isinstance(updates, dict) or not all(isinstance(one, dict) for one in updates.values()):
+    if not isinstance(updates, dict) or not all(
+        isinstance(attributes, dict) for attributes in updates.values()
+    ):
         raise Malformed("updates: must be an object of uuids and attributes")
     async with call.services.database.writing() as tx:
-        users = [await _updated(tx, call, uuid, given) for uuid, given in updates.items()]
+        users = [await _updated(tx, call, uuid, attributes) for uuid, attributes in updates.items()]
         items = await present(tx, call.services.config, call.caller, USERS, users, None)
     return ApiResponse(
         body={
@@ -267,15 +272,15 @@ async def update_users(call: ApiCall) -> ApiResponse:
     )
 
 
-async def _updated(tx: Transaction, call: ApiCall, uuid: str, given: Record) -> Record:
+async def _updated(tx: Transaction, call: ApiCall, uuid: str, attributes: Record) -> Record:
     if not ids.is_uuid(uuid) or not is_user(uuid):
         raise Invalid(f"updates: {uuid[:60]!r} is not the uuid of a user")
     old = await records.get(tx, USERS, uuid)
     if old is None:
         return await make_user(
-            tx, call, generic.check_attributes(call, USERS, None, {**given, "uuid": uuid})
+            tx, call, generic.check_attributes(call, USERS, None, {**attributes, "uuid": uuid})
         )
-    return await store_user(tx, call, old, generic.check_attributes(call, USERS, old, given))
+    return await store_user(tx, call, old, generic.check_attributes(call, USERS, old, attributes))
 
 
 async def _described(tx: Transaction, call: ApiCall) -> Record:
@@ -287,10 +292,10 @@ async def _described(tx: Transaction, call: ApiCall) -> Record:
     return found[0] if found else await make_user(tx, call, given)
 
 
-def _description(given: JSON) -> Record:
-    if given is not None and not isinstance(given, dict):
+def _description(description: JSON) -> Record:
+    if description is not None and not isinstance(description, dict):
         raise Malformed("user: must be an object of attributes")
-    return given or {}
+    return description or {}
 
 
 async def _given_to(tx: Transaction, uuid: str) -> list[Record]:
