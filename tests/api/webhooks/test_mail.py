@@ -71,7 +71,7 @@ async def send(
 
 async def test_an_email_goes_out() -> None:
     async with mail_server({}) as (port, lines):
-        answer = await send(port, body="Größe\n.\nend", subject="naïve \ud800")
+        answer = await send(port, text="Größe\n.\nend", subject="naïve \ud800")
     assert answer.outcome == "delivered"
     assert b"mail FROM:<lading@example.org>" in lines[1]
     assert lines[2] == b"rcpt TO:<ada@example.org>\r\n"
