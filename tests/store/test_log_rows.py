@@ -119,3 +119,65 @@ async def test_the_database_knows_each_phrase(database: Database) -> None:
 def test_older_servers_have_a_day() -> None:
     assert log_rows.first_short(TIME, alone=True) == ""
     assert log_rows.first_short(TIME, alone=False) == "2026-12-01T11:44:50.614789000Z"
+
+
+async def fill_whole(database: Database) -> list[Record]:
+    """A row of the server in the short form and one in the long one, which differ in their number
+    alone; one that repeats nothing; one of a user that has null. They are returned as written.
+    """
+    whole = row(1, PROPERTIES)
+    whole |= log_texts.repeated(whole)
+    apart = {
+        "event_at": "2026-11-30T11:44:51.000000000Z",
+        "modified_at": "2026-11-30T11:44:52.000000000Z",
+        "modified_by_user_uuid": COLUMNS.object_owner_uuid,
+        "summary": "told otherwise",
+    }
+    none: Record = dict.fromkeys(apart)
+    rows = [whole, whole | {"uuid": row(2, None)["uuid"]}, row(3, PROPERTIES, **apart)]
+    rows.append(row(4, {"text": "t"}, **none))
+    async with database.writing() as tx:
+        for one, since in zip(rows, ("", "2027", "", "2027"), strict=True):
+            await records.insert(tx, LOGS, log_texts.stored(one, since=since))
+        (left_out,) = await tx.fetch(
+            "SELECT event_at, modified_at, modified_by_user_uuid, summary FROM logs WHERE uuid = ?",
+            (whole["uuid"],),
+        )
+    assert left_out == (None,) * 4
+    return rows
+
+
+async def test_columns_that_repeat_others_are_read_from_those(database: Database) -> None:
+    rows = await fill_whole(database)
+    names = tuple(rows[0])
+    async with database.reading() as tx:
+        every = await records.matching(tx, LOGS, object_uuid=COLUMNS.object_uuid)
+        page = await records.search(tx, database.dialect, LOGS, Query(select=names))
+        brief = Query(select=("uuid", "event_at"))
+        assert await records.search_texts(tx, database.dialect, LOGS, brief) is None
+    for found_rows in (every, page):
+        found_rows.sort(key=lambda one: str(one["uuid"]))
+        assert [{name: one[name] for name in names} for one in found_rows] == rows
+
+
+async def test_filters_on_columns_that_repeat_others(database: Database) -> None:
+    await fill_whole(database)
+    assert await found(database, ["event_at", "=", TIME]) == [1, 2]
+    assert await found(database, ["event_at", ">", TIME]) == [3]
+    assert await found(database, ["modified_at", "=", None]) == [4]
+    assert await found(database, ["modified_at", "!=", None]) == [1, 2, 3]
+    assert await found(database, ["modified_by_user_uuid", "in", [COLUMNS.user_uuid]]) == [1, 2]
+    assert await found(database, ["summary", "like", "update of %"]) == [1, 2]
+    assert await found(database, ["summary", "=", "told otherwise"]) == [3]
+
+
+async def test_lists_are_in_the_order_of_columns_that_repeat_others(database: Database) -> None:
+    await fill_whole(database)
+    for distinct in (False, True):
+        params = {"select": ["summary"], "order": ["summary desc"], "distinct": distinct}
+        query = check_query(params, LOGS, max_limit=100)
+        async with database.reading() as tx:
+            rows = await records.search(tx, database.dialect, LOGS, query)
+        said = [one["summary"] for one in rows]
+        usual = f"update of {COLUMNS.object_uuid}"
+        assert said == [usual, *([] if distinct else [usual]), "told otherwise", None]

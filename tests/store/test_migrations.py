@@ -163,7 +163,7 @@ async def test_the_short_form_of_log_rows_waits_for_older_servers(older: Databas
     upgraded = START + timedelta(hours=1)
     async with older.reading() as tx:
         (version,) = (await tx.fetch("SELECT max(version) FROM schema_versions"))[0]
-    has_form = int(version or 0) >= log_rows.SHORT_FORM
+    has_form = int(version or 0) >= log_rows.REPEATS_LEFT_OUT
     for later in range(2):
         await schema.prepare(older, now=format_time(upgraded + timedelta(days=later)))
     # Only PostgreSQL has several servers, and a database that has the form already had its day.

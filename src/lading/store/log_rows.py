@@ -3,12 +3,13 @@
 A row has its properties in one of two columns: `properties` as JSON, or `shortened` in the short
 form of `core.records.log_texts`. A query selects the short form with the columns that its codes
 stand for, and Python makes JSON of it (`decode`); a filter calls a function of the database,
-FUNCTION, which each dialect makes from the same phrases. Older rows stay as they are.
+FUNCTION, which each dialect makes from the same phrases. Columns that repeat others are null in a
+row with the short form; each query reads those others in their place. Older rows stay as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Final, TypeAlias
 
@@ -19,6 +20,7 @@ from lading.core.records.log_texts import (
     CLUSTER_SIZE,
     COLUMNS,
     MINUTE_SIZE,
+    SUMMARY_JOINT,
     LogColumns,
     lengthen,
     phrases,
@@ -29,9 +31,18 @@ from lading.store.database import Value
 
 SHORT_FORM: Final = 13
 """The version of the schema that has the short form."""
+REPEATS_LEFT_OUT: Final = 14
+"""The version of the schema in whose short form columns that repeat others are null."""
 FUNCTION: Final = "lading_log_properties"
 """SQL function of the columns in `_ARGUMENTS`: the properties as JSON."""
 PROPERTIES: Final = LOGS.by_name["properties"]
+_REPEATED: Final[Mapping[str, str]] = {
+    "event_at": "logs.created_at",
+    "modified_at": "logs.created_at",
+    "modified_by_user_uuid": "logs.owner_uuid",
+    "summary": f"logs.event_type || '{SUMMARY_JOINT}' || logs.object_uuid",
+}
+"""SQL expressions of the values in `core.records.log_texts.repeated`."""
 _ARGUMENTS: Final = ("properties", "shortened", *COLUMNS)
 _SEPARATOR: Final = " "
 # A server of an older version, which cannot read the short form, may go on beside a newer one
@@ -47,6 +58,11 @@ def first_short(applied_at: str, *, alone: bool) -> str:
     return "" if alone else format_time(parse_time(applied_at) + _ROLLING)
 
 
+def is_computed(table: str, column: str) -> bool:
+    """Whether an expression has to take the place of a column of a table."""
+    return table == LOGS.plural and (column == PROPERTIES.name or column in _REPEATED)
+
+
 def is_short(field: Field) -> bool:
     """Whether a field is the one that may be in the short form."""
     return field is PROPERTIES
@@ -57,21 +73,27 @@ def selected(kind: RecordType, field: Field) -> str:
     decode the expression of the properties of log rows.
     """
     if not is_short(field):
-        return f"{kind.plural}.{field.name}"
+        return distinct(kind, field)
     short = f" || '{_SEPARATOR}' || ".join(f"logs.{name}" for name in (*COLUMNS, "shortened"))
     return f"coalesce(logs.properties, {short}) AS properties"
 
 
 def distinct(kind: RecordType, field: Field) -> str:
     """Like `selected`, with the same value for equal properties."""
-    if not is_short(field):
-        return selected(kind, field)
-    return f"{expression(kind.plural)} AS {field.name}"
+    if not is_computed(kind.plural, field.name):
+        return f"{kind.plural}.{field.name}"
+    return f"{expression(field.name)} AS {field.name}"
 
 
-def expression(table: str) -> str:
-    """SQL expression of the properties as JSON, for conditions on `table` or an alias of it."""
-    return f"{FUNCTION}({', '.join(f'{table}.{name}' for name in _ARGUMENTS)})"
+def expression(column: str) -> str:
+    """SQL expression of the value of a computed column; properties are JSON."""
+    if column == PROPERTIES.name:
+        return f"{FUNCTION}({', '.join(f'logs.{name}' for name in _ARGUMENTS)})"
+    # A row without the short form may have null in it.
+    return (
+        f"CASE WHEN logs.{column} IS NULL AND logs.shortened IS NOT NULL THEN {_REPEATED[column]}"
+        f" ELSE logs.{column} END"
+    )
 
 
 def as_json(value: Value) -> JSON:

@@ -50,7 +50,7 @@ from lading.core.records.permissions import (
     Unfrozen,
     Untrashed,
 )
-from lading.core.records.record_types import GROUPS, LOGS, RECORDS, TOKENS, USERS
+from lading.core.records.record_types import GROUPS, RECORDS, TOKENS, USERS
 from lading.core.records.schema import JSON, Type
 from lading.core.records.service_records import WEBHOOKS
 from lading.store import log_rows
@@ -484,8 +484,8 @@ def may_be_true(column: str, key: str) -> str:
 
 def _expression(table: str, column: str) -> str:
     """SQL expression of a column for conditions and orders."""
-    if table == LOGS.plural and column == log_rows.PROPERTIES.name:
-        return log_rows.expression(table)
+    if log_rows.is_computed(table, column):
+        return log_rows.expression(column)
     return f"{table}.{column}"
 
 

@@ -159,6 +159,10 @@ async def _short_log_rows(tx: Transaction, dialect: Dialect) -> None:
     """Only new rows have the short form; earlier ones are read as they are."""
 
 
+async def _leave_out_repeats(tx: Transaction, dialect: Dialect) -> None:
+    """Only new log rows leave columns out; earlier ones are read as they are."""
+
+
 MIGRATIONS: Final = (
     Migration(1, "first tables", _first_tables),
     Migration(2, "seal runtime tokens", _seal_runtime_tokens),
@@ -173,6 +177,7 @@ MIGRATIONS: Final = (
     Migration(11, "attempts of requests", _fill_attempts),
     Migration(12, "former owners in log rows", _fill_former_owners),
     Migration(log_rows.SHORT_FORM, "a short form of log rows", _short_log_rows),
+    Migration(log_rows.REPEATS_LEFT_OUT, "log rows without repeated columns", _leave_out_repeats),
 )
 VERSION: Final = MIGRATIONS[-1].number
 
@@ -256,11 +261,13 @@ async def prepare(database: Database, *, now: str) -> None:
 
 
 async def _first_short_log(tx: Transaction, *, alone: bool) -> str:
-    """The time from which on log rows are stored in the short form."""
+    """The time from which on log rows are stored in the short form of the present version: an
+    older server would read null in columns that repeat others.
+    """
     rows = await tx.fetch(
         "SELECT applied_at, applied_at = (SELECT max(applied_at) FROM schema_versions"
         " WHERE version = 1) FROM schema_versions WHERE version = ?",
-        (log_rows.SHORT_FORM,),
+        (log_rows.REPEATS_LEFT_OUT,),
     )
     applied_at, is_new = rows[0]
     # No older server has seen a database that began with the short form.

@@ -8,7 +8,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.records.log_texts import LogColumns, lengthen, phrases, shorten, stored
+from lading.core.records.log_texts import LogColumns, lengthen, phrases, repeated, shorten, stored
 
 TIME = "2026-11-30T11:44:50.614789000Z"
 COLUMNS = LogColumns(
@@ -87,7 +87,12 @@ def test_no_phrase_of_a_released_version_is_changed() -> None:
 
 def test_a_row_is_stored_in_one_of_both_forms() -> None:
     uuids = dict(zip(("object_uuid", "object_owner_uuid", "owner_uuid"), COLUMNS, strict=False))
-    row = {**uuids, "created_at": TIME, "properties": {"new_etag": "x"}}
+    row = {
+        **uuids,
+        "created_at": TIME,
+        "event_type": "create",
+        "properties": {"new_etag": "x"},
+    }
     short = stored(row, since="")
     assert short["properties"] is None
     assert lengthen(str(short["shortened"]), COLUMNS) == compact(row["properties"])
@@ -95,3 +100,16 @@ def test_a_row_is_stored_in_one_of_both_forms() -> None:
         assert (other["properties"], other["shortened"]) == (row["properties"], None)
     of_other_uuid = stored({**row, "owner_uuid": "x"}, since="")
     assert (of_other_uuid["properties"], of_other_uuid["shortened"]) == (row["properties"], None)
+
+
+def test_columns_that_repeat_others_are_left_out_of_the_short_form_alone() -> None:
+    uuids = dict(zip(("object_uuid", "object_owner_uuid", "owner_uuid"), COLUMNS, strict=False))
+    row = {**uuids, "created_at": TIME, "event_type": "update", "properties": {"new_etag": "x"}}
+    row |= repeated(row)
+    assert row["summary"] == f"update of {COLUMNS.object_uuid}"
+    short = stored(row, since="")
+    assert {name: short[name] for name in repeated(row)} == dict.fromkeys(repeated(row))
+    assert stored(row, since="2027") == {**row, "shortened": None}
+    # What differs is kept.
+    apart = dict.fromkeys(repeated(row), "other")
+    assert apart.items() <= stored({**row, **apart}, since="").items()

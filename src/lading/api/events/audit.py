@@ -111,7 +111,6 @@ _WRITTEN: Final = (
     "modified_at", "owner_uuid", "modified_by_user_uuid", "event_type",
 )  # fmt: skip
 _STORED: Final = (*_WRITTEN, "shortened")
-_PROPERTIES: Final = _WRITTEN.index("properties")
 LogRow: TypeAlias = tuple[JSON, ...]
 """Values of a log row that is not stored yet, in the order of `_WRITTEN`."""
 
@@ -173,9 +172,7 @@ async def write_all(
 
 def _stored_values(values: LogRow, *, since: str) -> LogRow:
     """The values of `_STORED` for those of `_WRITTEN`."""
-    row = dict(zip(_WRITTEN, values, strict=True))
-    properties, short = log_texts.both_forms(row, since=since)
-    return (*values[:_PROPERTIES], properties, *values[_PROPERTIES + 1 :], short)
+    return tuple(log_texts.stored(dict(zip(_WRITTEN, values, strict=True)), since=since).values())
 
 
 def _is_logged(config: Config, kind: RecordType, name: str) -> bool:

@@ -6,7 +6,8 @@ has a code in place of each, and is a fifth as long. It is plain replacement of 
 function of either database can undo it and filters on properties go on working.
 
 A code is one of the control characters below, or one of `_PHRASES` and a letter after it. JSON
-texts have no control characters, so that each of them begins a code.
+texts have no control characters, so that each of them begins a code. A row with it also leaves out
+columns that repeat others (`repeated`).
 
 Phrases are stored in databases: none is ever changed or removed. A new one is appended to the end
 of its tuple in a release that raises the version of the schema, so that no older program reads it.
@@ -38,6 +39,8 @@ _TIME_SIZE: Final = 30
 
 COLUMNS: Final = ("object_uuid", "object_owner_uuid", "owner_uuid", "created_at")
 """The columns of a log row that codes stand for, in the order of `LogColumns`."""
+SUMMARY_JOINT: Final = " of "
+"""Between type and uuid in the summary of a row that the server writes."""
 _encode = msgspec.json.Encoder().encode
 # A letter stands for the position of a phrase, so that this never changes.
 _LETTERS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -235,10 +238,29 @@ def lengthen(short: str, columns: LogColumns) -> str:
     return text
 
 
+def repeated(row: Record) -> Record:
+    """The values that other columns of a log row tell, by the name of the column that repeats
+    them.
+    """
+    return {
+        "event_at": row["created_at"],
+        "modified_at": row["created_at"],
+        "modified_by_user_uuid": row["owner_uuid"],
+        "summary": f"{row['event_type']}{SUMMARY_JOINT}{row['object_uuid']}",
+    }
+
+
 def stored(row: Record, *, since: str) -> Record:
-    """A new log row as it is stored; `since` is the time from which on rows have the short form."""
+    """A new log row as it is stored; `since` is the time from which on rows have the short form.
+
+    Columns that repeat others are null in a row with the short form, which has no other null in
+    them.
+    """
     properties, short = both_forms(row, since=since)
-    return {**row, "properties": properties, "shortened": short}
+    changed: Record = {"properties": properties, "shortened": short}
+    if short is not None:
+        changed |= {name: None for name, value in repeated(row).items() if row.get(name) == value}
+    return {**row, **changed}
 
 
 def both_forms(row: Record, *, since: str) -> tuple[Record | None, str | None]:
