@@ -72,7 +72,7 @@ fuzz: ## On each database 20,000 generated calls by the OpenAPI document, and 5,
 
 cwl: ## Run every CWL case of tests/cwl with cwltool and with arvados-cwl-runner, and the whole day of tests/system; half an hour
 	@scripts/setup.sh test
-	$(BIN)/pytest -q -m long tests/cwl tests/system/test_newcomer.py tests/system/test_workflows.py tests/system/test_second_run.py tests/system/test_provenance_cwl.py
+	$(BIN)/pytest -q -m long tests/cwl tests/system/test_newcomer.py tests/system/test_workflows.py tests/system/test_second_run.py tests/system/test_provenance_cwl.py tests/system/test_workflow_runs.py
 
 MUTATIONS ?= 20
 SEED ?= 0

@@ -96,7 +96,7 @@ class Visitor:
 
     def check(self) -> None:
         """What every view must keep to."""
-        assert self.faults == []
+        assert self.faults == [], self.faults
         # Evaluated: the policy of the page refuses a script element.
         self.page.evaluate(f"{AXE.read_text()};0")
         found = self.page.evaluate(f"axe.run(document, {{runOnly: {json.dumps(RULES)}}})")

@@ -5,17 +5,29 @@ failed sample in two clicks, live, clean in the eyes of axe-core.
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.system.cluster import Cluster
-from tests.system.page_visitor import PATIENCE, Visitor, chromium, cluster, reader, visitor
+from tests.system.cluster import LADING, Cluster, running_cluster
+from tests.system.page_visitor import PATIENCE, Visitor, chromium, need_page, reader, visitor
 
-__all__ = ["chromium", "cluster", "reader", "visitor"]
+__all__ = ["chromium", "reader", "visitor"]
 pytestmark = pytest.mark.system
 _SAMPLES = 6
 _BAD = 4
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A site whose machine has a price."""
+    need_page()
+    config = "Containers: {StopGracePeriod: 500ms}\nLocal: {Price: 3600}\n"
+    with running_cluster(tmp_path_factory.mktemp("page") / "data", config) as running:
+        running.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "cat", "echo")
+        yield running
 
 
 def _run(cluster: Cluster, name: str) -> str:
@@ -60,6 +72,10 @@ def test_every_view_of_runs_is_clean(cluster: Cluster, visitor: Visitor) -> None
         f"/ui/runs/{uuid}/graph",
         f"/ui/runs/{uuid}/timeline",
         f"/ui/runs/{uuid}/outputs",
+        f"/ui/runs/{uuid}/compare",
+        "/ui/requests?by=run&cols=user,project,image,cpus,memory",
+        "/ui/requests/submit?run=all+views",
+        "/ui/images",
     ):
         visitor.go(path)
         visitor.check()
@@ -74,4 +90,72 @@ def test_the_list_follows_a_run(cluster: Cluster, reader: Visitor) -> None:
     expect(page.locator("#new")).to_contain_text("newer runs", timeout=PATIENCE)
     page.get_by_role("link", name="There are newer runs").click()
     expect(page.get_by_role("link", name="followed-next")).to_be_visible()
+    reader.check()
+
+
+_PLOT = """%PDF-1.4
+1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj
+2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj
+3 0 obj<</Type/Page/MediaBox[0 0 300 200]/Parent 2 0 R/Resources<<>>>>endobj
+trailer<</Root 1 0 R>>
+"""
+
+
+def _attempt(cluster: Cluster, name: str, k: int, *, bad: int) -> str:
+    """An attempt of a run with a parameter, in which one sample fails; the run's uuid."""
+    begun = json.loads(cluster.lading("runs", "begin", name, "--param", f"k={k}", "--json").stdout)
+    names = {"LADING_RUN": begun["uuid"], "LADING_ATTEMPT": str(begun["attempt"])}
+    for sample in range(3):
+        script = f"echo k={k} > /out/counts.txt"
+        if sample == bad:
+            script += f"; echo sample {sample}: k={k} is more than its reads >&2; exit 3"
+        _submit(cluster, names, f"count_{sample}", script)
+    plot = "\n".join(("cat > /out/Rplots.pdf <<'END'", _PLOT + "END"))
+    _submit(cluster, names, "plot", plot)
+    return str(begun["uuid"])
+
+
+def _submit(cluster: Cluster, names: dict[str, str], step: str, script: str) -> None:
+    subprocess.run(
+        [LADING, "run", "--name", step, "--image", "tools:1", "--", "sh", "-c", script],
+        env=cluster.environment | names, check=False, capture_output=True, timeout=120,
+    )  # fmt: skip
+
+
+def test_the_page_answers_a_new_user(cluster: Cluster, reader: Visitor) -> None:
+    """What failed and why, what differs from Monday, what it cost, where the plot is: a click or
+    two from the first screen.
+    """
+    _attempt(cluster, "assay", 21, bad=-1)
+    _attempt(cluster, "assay", 31, bad=1)
+    page = reader.page
+    reader.go("/ui/")
+    row = page.get_by_role("row").filter(has_text="assay")
+    expect(row).to_contain_text("4 steps")
+    expect(row).to_contain_text("1 failed")
+    # What it cost: no click.
+    expect(row.locator(".c-cost")).to_contain_text("$")
+    # What failed, and why: one click.
+    row.get_by_role("link", name="assay").click()
+    failures = page.get_by_role("group", name="Last lines of count_1")
+    expect(failures).to_contain_text("sample 1: k=31 is more than its reads")
+    expect(page.get_by_role("region", name="State")).to_contain_text("cost $")
+    # What differs from Monday's: two clicks.
+    page.get_by_role("link", name="Compare", exact=True).click()
+    changed = page.get_by_role("row").filter(
+        has=page.get_by_role("rowheader", name="k", exact=True)
+    )
+    expect(changed).to_contain_text("21")
+    expect(changed).to_contain_text("31")
+    reader.check()
+    # Where the plot is: two clicks from the run, and it is shown.
+    page.get_by_role("link", name="Outputs", exact=True).click()
+    reader.check()
+    with page.expect_response(lambda answer: "/raw?" in answer.url) as raw:
+        page.get_by_role("link", name="Rplots.pdf").first.click()
+    assert raw.value.headers["content-type"] == "application/pdf"
+    expect(page.locator("iframe.preview")).to_be_visible()
+    # The reader of the browser is a page of the browser itself.
+    assert all(fault.startswith("request to chrome") for fault in reader.faults), reader.faults
+    reader.faults.clear()
     reader.check()

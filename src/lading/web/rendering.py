@@ -57,6 +57,7 @@ class Renderer:
             "age": self._age,
             "bytes": size,
             "amount": amount,
+            "dollars": dollars,
             "exact": exact,
             "look": look,
             "moment": moment,
@@ -130,6 +131,11 @@ def amount(value: float | None, unit: str) -> str:
     if unit == "number":
         return f"{value:.2f}".rstrip("0").rstrip(".")
     return size(round(value)) + ("/s" if unit == "rate" else "")
+
+
+def dollars(amount: float) -> str:
+    """An amount of money, small ones too: `$12.90`, `$0.0004`."""
+    return f"${amount:,.2f}" if amount >= 0.01 else f"${amount:.4f}"
 
 
 def tick(seconds: float) -> str:

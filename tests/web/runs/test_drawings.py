@@ -24,7 +24,7 @@ async def test_the_requests_of_a_step_are_one_node(here: PageSite, browser: Brow
     assert page.count("<rect") == 2
     assert page.count('class="edge"') == 1
     words = await browser.words(path)
-    assert "align × 3 ✗ 1 × failed 1" in words
+    assert "align × 3 ✗ 1 of 3 failed" in words
     assert "call × 3" in words
 
 

@@ -154,12 +154,17 @@ def _facts(run: Mapping[str, Any], user: str) -> tuple[tuple[str, str], ...]:
         ("Steps", f"{counts['total']}{f': {numbers}' if numbers else ''}"),
         ("Note", str(run["note"])),
         ("By", user),
-        ("Begun", str(run["began_at"])),
-        ("Ended", str(run["ended_at"] or "")),
+        ("Begun", _to_second(run["began_at"])),
+        ("Ended", _to_second(run["ended_at"])),
         ("Source", ", ".join(f"{name} {show_value(value)}" for name, value in source.items())),
         ("Cost", f"${run['cost']:.2f}; reuse saved ${run['saved']:.2f}"),
     )
     return tuple((name, value) for name, value in facts if value)
+
+
+def _to_second(timestamp: str | None) -> str:
+    """A timestamp of the API to the second."""
+    return f"{timestamp[:19].replace('T', ' ')} UTC" if timestamp else ""
 
 
 def _step_row(group: StepGroup) -> Row:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.responses import Response
 
+from lading.client.request_states import REUSED
 from lading.core.drawing.folding import FoldedGraph, FoldedNode, LineageNode
 from lading.core.drawing.gantt import TimelineTask, lay_out
 from lading.core.drawing.placement import HEIGHT, WIDTH, place
 from lading.core.quantities import parse_time
 from lading.core.request_status import RequestStatus
 from lading.core.runs.step_groups import RunStep, StepGroup, group_steps, needs_of
+from lading.web.runs import rows
 from lading.web.runs.reading import read_view, shown_step_state
 from lading.web.visit import Visit
 
@@ -23,6 +26,22 @@ _MOST_ROWS: Final = 200
 _WIDTH: Final = 560
 """Width of the bars in pixels."""
 _LIVE: Final = (RequestStatus.WAITING, RequestStatus.RUNNING)
+_FIRST: Final = (
+    RequestStatus.FAILED, RequestStatus.CANCELLED, RequestStatus.RUNNING, RequestStatus.WAITING,
+    RequestStatus.DRAFT, RequestStatus.DONE,
+)  # fmt: skip
+"""States in the order in which a reader must see them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLabel:
+    """What a node says of its requests: the state that gives it its look, that in words with
+    numbers, and all states.
+    """
+
+    look: str
+    words: str
+    summary: str
 
 
 async def show_graph(visit: Visit) -> Response:
@@ -30,12 +49,14 @@ async def show_graph(visit: Visit) -> Response:
     view = await read_view(visit)
     groups = group_steps(view.steps)
     drawing = place(_graph(groups[:_NODES]), start="")
+    labels = {group.name: _label(group) for group in groups[:_NODES]}
     return visit.page(
         "run_graph.html",
         view=view,
         run=view.record,
         row=view.row,
         drawing=drawing,
+        labels=labels,
         left_out=max(0, len(groups) - _NODES),
         node_width=WIDTH,
         node_height=HEIGHT,
@@ -59,6 +80,22 @@ async def show_timeline(visit: Visit) -> Response:
         chart=chart,
         width=_WIDTH,
         reused=sum(step.is_reused for step in view.steps),
+    )
+
+
+def _label(group: StepGroup) -> NodeLabel:
+    """The label of a step: the state that a reader must see first, with its number of requests."""
+    summary = rows.summary_of(group.counts.shown(), "request")
+    total = len(group.steps)
+    if total == 1:
+        words = shown_step_state(group.steps[0])
+        return NodeLabel(look=words, words=words, summary=summary)
+    numbers = group.counts.shown()
+    word = next(word for word in _FIRST if numbers[word])
+    words = f"{total} {word}" if numbers[word] == total else f"{numbers[word]} of {total} {word}"
+    is_reused = word == RequestStatus.DONE and numbers["reused"] == total
+    return NodeLabel(
+        look=word + (REUSED if is_reused else ""), words=words, summary=summary.partition(": ")[2]
     )
 
 

@@ -76,8 +76,11 @@ async def show(visit: Visit) -> Response:
 
 
 def _in_order(view: RunView) -> list[RunStep]:
-    """The steps, each group after those that it needs."""
-    return [step for group in group_steps(view.steps) for step in group.steps]
+    """The steps by group, the group that was submitted last comes last: a step is submitted after
+    those that it needs.
+    """
+    groups = sorted(group_steps(view.steps), key=lambda group: group.steps[-1].created_at)
+    return [step for group in groups for step in group.steps]
 
 
 async def _read_rows(visit: Visit, steps: Sequence[RunStep]) -> list[OutputRow]:

@@ -10,6 +10,7 @@ from lading.client.run_records import reading
 from lading.client.run_records.reading import RunReference
 from lading.core.errors import NotFound
 from lading.core.ids import Infix, is_uuid
+from lading.core.request_status import RequestStatus
 from lading.core.runs.parameters import parse_number
 from lading.core.runs.step_groups import RunStep
 from lading.process.concurrency import together
@@ -81,4 +82,6 @@ def shown_step_state(step: RunStep) -> str:
     state = str(step.state)
     if step.state == "failed" and step.exit_code:
         state += f" {step.exit_code}"
-    return state + (REUSED if step.is_reused else "")
+    # One that waits for the container of an earlier request has no result yet.
+    is_live = step.state in (RequestStatus.WAITING, RequestStatus.RUNNING)
+    return state + (REUSED if step.is_reused and not is_live else "")
