@@ -5,13 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
-from lading.core.errors import Invalid
 from lading.core.resources import GIB, UNLIMITED, Resources
-from lading.core.scheduling.instance_types import NO_GPU, Gpu
-from lading.dispatch.capacity import measure, memory_of_others, see_gpus
-from lading.testing.images import make_devices
+from lading.dispatch.capacity import measure, memory_of_others
 
 
 @pytest.fixture
@@ -77,28 +73,6 @@ def test_this_machine() -> None:
 
 def test_what_is_given_is_taken_as_it_is(tmp_path: Path) -> None:
     assert measure(vcpus=1, ram=1, disk=5, gpu_count=2, root=tmp_path) == Resources(1, 1, 5, 2)
-
-
-def test_gpus_of_nvidia_are_what_was_told_of_them(tmp_path: Path) -> None:
-    root = make_devices(tmp_path, cuda=2, real=False)
-    known = Gpu(driver="12.2", targets=("8.6",), vram=5)
-    assert see_gpus(root=root) == Gpu(stack="cuda", count=2)
-    assert see_gpus(known=known, visible="1", root=root) == structs.replace(
-        known, stack="cuda", count=1
-    )
-    with pytest.raises(Invalid, match="GPU '5'"):
-        see_gpus(visible="5", root=root)
-
-
-def test_gpus_of_amd_tell_their_kind_and_least_memory(tmp_path: Path) -> None:
-    root = make_devices(tmp_path, rocm=2, real=False)
-    assert see_gpus(root=root) == Gpu(stack="rocm", count=2, targets=("gfx90a",), vram=1 << 34)
-    assert see_gpus(known=Gpu(targets=("gfx1103",)), visible="1", root=root).targets == ("gfx1103",)
-    assert see_gpus(visible="1", root=root).vram == 2 << 34
-
-
-def test_a_machine_without_gpus_has_none(tmp_path: Path) -> None:
-    assert see_gpus(known=Gpu(driver="12.2"), root=tmp_path) == NO_GPU
 
 
 def test_memory_that_others_use(root: Path) -> None:

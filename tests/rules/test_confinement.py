@@ -50,8 +50,8 @@ MAY_WALK = {
     "hpc/package.py": "the modules of this installation",
     "hpc/processes.py": "/proc",
     "supervisor/capture.py": "the log directory, written by the supervisor alone",
-    "supervisor/container_spec.py": "device files of the machine",
-    "supervisor/device_edits.py": "/etc/cdi and /var/run/cdi of the machine",
+    "supervisor/limits/gpu_locks.py": "device files of the machine",
+    "process/gpus/cdi_files.py": "/etc/cdi and /var/run/cdi of the machine",
     "supervisor/limits/disk_usage.py": (
         "descriptors of directories opened through `process.confined`; names of run directories"
     ),

@@ -8,9 +8,10 @@ from msgspec import structs
 from lading.core.containers.container import Container
 from lading.core.containers.mounting.mount_plan import plan
 from lading.core.values import Json
-from lading.supervisor.container_spec import CERTIFICATES, Given, amount, specify
+from lading.supervisor.container_spec import CERTIFICATES, amount, specify
 from lading.supervisor.engines import Bind, NetworkAccess
 from lading.supervisor.inputs.staging import Stage
+from lading.supervisor.limits.gpu_locks import Given
 from lading.testing.supervising import CONTAINER
 from tests.supervisor.supervised import Bench
 

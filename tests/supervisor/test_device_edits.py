@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
-from lading.core.scheduling.gpu_devices import find_gpus
-from lading.supervisor.device_edits import GpuFiles, find_files, read_devices
+from lading.core.gpus.devices import find_gpus
+from lading.supervisor.device_edits import GpuFiles, find_files
 from lading.testing.images import add_driver, make_devices
 
 NAMES = ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm")
@@ -137,27 +137,3 @@ def test_other_programs_are_no_hooks(tree: Path) -> None:
         specify(tree, **hook(str(path)))
         with pytest.raises(ExecutionError, match=f"CDI: the hook .*{fault}"):
             files(tree, 0)
-
-
-def test_files_that_are_not_read_are_named(tree: Path) -> None:
-    good = specify(tree)
-    odd = {
-        "bad.json": "{",
-        "loose.yaml": good.read_text(),
-        "alias.yaml": "a: &a [1]\nb: *a\n",
-        "large.json": " " * ((1 << 20) + 1),
-    }
-    for name, text in odd.items():
-        (good.parent / name).write_text(text)
-    (good.parent / "loose.yaml").chmod(0o666)
-    (good.parent / "notes.txt").write_text("x")
-    devices, faults = read_devices(tree)
-    assert set(devices.names("nvidia.com/gpu")) == {"GPU-0", "GPU-1"}
-    assert len(faults) == len(odd)
-    for name, words in (
-        ("alias.yaml", "YAML aliases"),
-        ("bad.json", "CDI: "),
-        ("large.json", "more than 1048576 bytes"),
-        ("loose.yaml", "nobody else may write it"),
-    ):
-        assert any(name in fault and words in fault for fault in faults)

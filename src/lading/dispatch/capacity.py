@@ -16,18 +16,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-from msgspec import structs
 
-from lading.core.gpu_architectures import ROCM
 from lading.core.resources import UNLIMITED, Resources, total
-from lading.core.scheduling import gpu_devices
-from lading.core.scheduling.instance_types import NO_GPU, Gpu
 
 _ROOT = Path("/")
 # Bytes: smaller changes of the use of others change no plan.
@@ -96,45 +91,6 @@ def _memory_of_containers(root: Path) -> int | None:
         if table:
             return sum(_number(table.get(name, "")) or 0 for name in names)
     return None
-
-
-def see_gpus(*, known: Gpu = NO_GPU, visible: str = "", root: Path = _ROOT) -> Gpu:
-    """The GPUs of this machine; unknown properties in `known` are read from the device tree.
-
-    `visible` lists those that containers may use, such as "0,2"; "" is all. Raises Invalid for one
-    that is not there.
-    """
-    found = gpu_devices.only_cards(gpu_devices.find_gpus(list_devices(root)), visible)
-    if not found.devices:
-        return NO_GPU
-    targets, vram = known.targets, known.vram
-    if found.stack == ROCM:
-        targets, vram = targets or _rocm_targets(root), vram or _rocm_memory(root, found.devices)
-    return structs.replace(
-        known, stack=found.stack, count=len(found.devices), targets=targets, vram=vram
-    )
-
-
-def list_devices(root: Path) -> list[str]:
-    """Names of the files in /dev and /dev/dri, relative to /dev."""
-    devices = root / "dev"
-    return [str(path.relative_to(devices)) for path in (*devices.glob("*"), *devices.glob("dri/*"))]
-
-
-def _rocm_targets(root: Path) -> tuple[str, ...]:
-    found = set()
-    for path in root.glob("sys/class/kfd/kfd/topology/nodes/*/properties"):
-        hit = re.search(r"^gfx_target_version ([1-9]\d*)$", _read(path), re.MULTILINE)
-        if hit:
-            found.add(gpu_devices.rocm_target(int(hit[1])))
-    return tuple(sorted(found))
-
-
-def _rocm_memory(root: Path, devices: Sequence[gpu_devices.GpuDevice]) -> int:
-    """Bytes of the GPU that has the least; 0 when that is not known of each."""
-    names = [gpu.device.rpartition("/")[2] for gpu in devices]
-    texts = [_read(root / "sys/class/drm" / name / "device/mem_info_vram_total") for name in names]
-    return min(_number(text) or 0 for text in texts)
 
 
 def _total_memory(root: Path) -> int:

@@ -127,7 +127,7 @@ def _occupied(worker: FleetWorker, there: tuple[Occupant, ...], queue: Queue) ->
         worker.id, worker.capacity, worker.partitions, worker.queues, worker.closed,
         worker.gpu_kinds, worker.gpu_numbers, worker.nodes,
         tuple(one for one in there if one not in runners), runners, worker.others,
-        worker.internet_fault,
+        worker.internet_fault, worker.gpu_fault,
     )  # fmt: skip
 
 

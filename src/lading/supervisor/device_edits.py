@@ -1,9 +1,7 @@
 """What a container gets beside the device files of its GPUs: the driver's files, variables.
 
 The specifications of the Container Device Interface on this machine say it; where none has these
-GPUs, one is made from the loader's cache. Specifications are read only from files that belong to
-root or to this user and that nobody else may write: they name files of the machine, which every
-container with a GPU then sees.
+GPUs, one is made from the loader's cache.
 """
 
 from __future__ import annotations
@@ -11,33 +9,29 @@ from __future__ import annotations
 import os
 import platform
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import yaml
 
-from lading.core.containers.cdi import gpus, loader_cache
+from lading.core.containers.cdi import gpus as cdi_gpus
+from lading.core.containers.cdi import loader_cache
 from lading.core.containers.cdi.devices import (
-    DIRECTORIES,
-    CdiDevices,
     CdiFile,
     find_devices,
     unsupported,
 )
 from lading.core.containers.cdi.specification import (
-    MOST_BYTES,
     ContainerEdits,
     Hook,
     Mount,
-    read_specification,
 )
-from lading.core.errors import ExecutionError, Failure, Invalid, LadingError
-from lading.core.scheduling.gpu_devices import GpuDevice, GpuDevices
+from lading.core.errors import ExecutionError, Failure, Invalid
+from lading.core.gpus.devices import GpuDevice, GpuDevices
+from lading.process.gpus.cdi_files import read_devices
 from lading.supervisor.engines import Bind, Device, EngineHook
 
-_MOST_FILES: Final = 256
 _BIND_TYPES: Final = ("", "none", "bind")
 
 
@@ -58,78 +52,31 @@ class GpuFiles(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.binds or self.environment or self.hooks)
 
 
-def find_files(root: Path, found: GpuDevices, locked: Sequence[GpuDevice]) -> GpuFiles:
-    """The files of GPUs on the machine whose directories are below `root`. Raises
-    ExecutionError(NODE) for a specification that names what is not there, or what Lading does not
-    do.
+def find_files(root: Path, gpus: GpuDevices, locked: Sequence[GpuDevice]) -> GpuFiles:
+    """The files of locked GPUs, which are of one maker, on the machine whose directories
+    are below `root`. Raises ExecutionError(NODE) for a specification that names what is not there,
+    or what Lading does not do.
     """
     libraries = _libraries(root)
     devices, notes = read_devices(root)
-    kind = gpus.KINDS[found.stack]
-    nodes = [f"/dev/{gpu.device}" for gpu in locked]
-    names = gpus.device_names(devices, kind, nodes)
+    names = cdi_gpus.device_names(devices, locked)
     if not names:
-        made = gpus.generated(
-            kind,
-            {gpu.number: f"/dev/{gpu.device}" for gpu in found.devices},
-            shared=[f"/dev/{name}" for name in found.shared],
+        stack = locked[0].stack
+        made = cdi_gpus.generated(
+            cdi_gpus.KINDS[stack],
+            [gpu for gpu in gpus.devices if gpu.stack == stack],
+            shared=gpus.shared.get(stack, ()),
             libraries=libraries,
-            programs=[path for path in gpus.PROGRAMS if _below(root, path).is_file()],
+            programs=[path for path in cdi_gpus.PROGRAMS if _below(root, path).is_file()],
         )
         files = [CdiFile(path="", rank=0, specification=made)] if made else []
         devices = find_devices(files)
-        names = gpus.device_names(devices, kind, nodes)
+        names = cdi_gpus.device_names(devices, locked)
     try:
         edits = devices.edits(names)
         return _applied(root, edits, libraries, notes)
     except Invalid as error:
         raise ExecutionError(error.message, Failure.NODE) from error
-
-
-def read_devices(root: Path) -> tuple[CdiDevices, tuple[str, ...]]:
-    """The devices of the specifications of a machine, and a sentence for each file that is not
-    read.
-    """
-    files: list[CdiFile] = []
-    faults: list[str] = []
-    for rank, directory in enumerate(DIRECTORIES):
-        for path in _files(_below(root, directory)):
-            try:
-                document = read_document(path)
-                files.append(
-                    CdiFile(path=str(path), rank=rank, specification=read_specification(document))
-                )
-            except (LadingError, OSError) as error:
-                reason = error.message if isinstance(error, LadingError) else error.strerror
-                faults.append(f"{path}: is not read: {reason}")
-    return find_devices(files), tuple(faults)
-
-
-def read_document(path: Path) -> Any:
-    """The JSON or YAML of a file that only root or this user can have written. Raises Invalid,
-    OSError.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        is_own = status.st_uid in (0, os.geteuid())
-        if not is_own or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise Invalid("CDI: the file must belong to root, and nobody else may write it")
-        content = file.read(MOST_BYTES + 1) if stat.S_ISREG(status.st_mode) else b""
-    if len(content) > MOST_BYTES:
-        raise Invalid(f"CDI: the file has more than {MOST_BYTES} bytes")
-    try:
-        if path.suffix == ".json":
-            return msgspec.json.decode(content)
-        # An alias can stand for a value that is larger than the file.
-        if any(
-            isinstance(event, yaml.AliasEvent)
-            for event in yaml.parse(content, Loader=yaml.CSafeLoader)
-        ):
-            raise Invalid("CDI: the file has YAML aliases, which are not read")
-        return yaml.load(content, Loader=yaml.CSafeLoader)
-    except (msgspec.DecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
-        raise Invalid(f"CDI: {' '.join(str(error).split())[:200]}") from None
 
 
 def _applied(
@@ -144,13 +91,13 @@ def _applied(
         if _stem(name) in stems:
             names.setdefault(_real(root, path), []).append(name)
     mounts = [(mount, _source(root, mount)) for mount in edits.mounts]
-    targets = gpus.all_names(mounts, names, platform.machine())
+    targets = cdi_gpus.all_names(mounts, names, platform.machine())
     writable = {mount.container_path for mount in edits.mounts if "rw" in mount.options}
     return GpuFiles(
         devices=tuple(_devices(root, edits)),
         binds=tuple(Bind(source, target, target not in writable) for source, target in targets),
         environment=tuple(_variables(edits)),
-        hooks=tuple(_hook(hook) for hook in gpus.needed_hooks(edits)),
+        hooks=tuple(_hook(hook) for hook in cdi_gpus.needed_hooks(edits)),
         notes=tuple(notes),
     )
 
@@ -216,14 +163,6 @@ def _libraries(root: Path) -> list[tuple[str, str]]:
             return [*loader_cache.read_libraries(file.read(loader_cache.MOST_BYTES))]
     except OSError:
         return []
-
-
-def _files(directory: Path) -> Iterable[Path]:
-    try:
-        paths = sorted(path for path in directory.iterdir() if path.suffix in (".json", ".yaml"))
-    except OSError:
-        return []
-    return paths[:_MOST_FILES]
 
 
 def _below(root: Path, path: str) -> Path:

@@ -29,7 +29,6 @@ from lading.core.containers.mounting import mount_plan
 from lading.core.containers.mounting.mount_plan import MountPlan
 from lading.core.containers.mounting.mount_steps import HostPath
 from lading.core.containers.mounting.mounts import slower
-from lading.supervisor.container_spec import GpuLocks
 from lading.supervisor.engines import Engine, is_occupied
 from lading.supervisor.inputs.collection_image import CollectionImage
 from lading.supervisor.inputs.collection_source import Inputs
@@ -37,6 +36,7 @@ from lading.supervisor.inputs.full_mounts import full_places
 from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.limits.counters import descendants
+from lading.supervisor.limits.gpu_locks import GpuLocks
 from lading.supervisor.limits.project_quota import Project, begin_project
 from lading.supervisor.logs import KEEP_MOUNT, Log
 from lading.supervisor.machine import device_type

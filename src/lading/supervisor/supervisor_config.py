@@ -15,6 +15,7 @@ from msgspec import field
 from lading.core import ids
 from lading.core.containers.disk_space import ScratchLimits
 from lading.core.errors import Invalid
+from lading.core.gpus.devices import GpuDevice
 from lading.process.telemetry import LogFormat
 from lading.process.tracing import TracingSettings
 from lading.supervisor.engines import EngineSettings
@@ -88,7 +89,9 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True):
     device_directory: str = "/run/lading/gpus"
     """Directory in which the supervisors of this machine lock GPUs."""
     visible_gpus: str = ""
-    """Numbers of the usable GPUs, such as "0,2"; empty: all."""
+    """The usable GPUs by numbers or uuids, such as "0,2"; empty: all."""
+    gpus: tuple[GpuDevice, ...] = ()
+    """The usable GPUs with their kinds, where the dispatcher is on this machine; empty: found."""
     cache_size: int = 20 << 30
     large_input: int = 1 << 30
     """Bytes from which an input collection is mounted and read on demand; 0: every input is

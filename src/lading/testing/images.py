@@ -175,13 +175,18 @@ class ArchiveImage:
         yield self._archive[half:]
 
 
-def make_devices(root: Path, *, cuda: int = 0, rocm: int = 0, real: bool = True) -> Path:
+def make_devices(
+    root: Path, *, cuda: int = 0, rocm: int = 0, intel: int = 0, real: bool = True
+) -> Path:
     """The root of a tree with so many GPUs; `real` makes them device files, which takes root, else
     they are empty.
     """
     names = [f"nvidia{number}" for number in range(cuda)]
     names += ["nvidiactl", "nvidia-uvm"] if cuda else []
-    names += ["kfd", *(f"dri/renderD{128 + number}" for number in range(rocm))] if rocm else []
+    names += ["kfd"] if rocm else []
+    makers = {f"renderD{128 + number}": "0x1002" for number in range(rocm)}
+    makers |= {f"renderD{128 + rocm + number}": "0x8086" for number in range(intel)}
+    names += [f"dri/{name}" for name in makers]
     (root / "dev/dri").mkdir(parents=True)
     for name in names:
         path = root / "dev" / name
@@ -190,6 +195,8 @@ def make_devices(root: Path, *, cuda: int = 0, rocm: int = 0, real: bool = True)
             path.chmod(0o666)
         else:
             path.touch()
+    for render, maker in makers.items():
+        _write(root / f"sys/class/drm/{render}/device/vendor", f"{maker}\n")
     for number in range(rocm):
         _write(
             root / f"sys/class/kfd/kfd/topology/nodes/{number + 1}/properties",
@@ -208,7 +215,7 @@ def make_devices(root: Path, *, cuda: int = 0, rocm: int = 0, real: bool = True)
 
 
 def _write(path: Path, content: str) -> None:
-    path.parent.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
 
 

@@ -12,7 +12,6 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from lading.core.errors import ExecutionError
 from lading.process import removal
 from lading.wiring.checked_machine import Check, CheckedMachine, CheckResult
 
@@ -395,32 +394,13 @@ def _fuse(machine: CheckedMachine) -> Check:
 
 
 def _gpus(machine: CheckedMachine) -> Check:
-    """Check that containers with GPUs get the files of their driver."""
-    from lading.core.gpu_architectures import CUDA
-    from lading.core.scheduling.gpu_devices import find_gpus
-    from lading.dispatch.capacity import list_devices
-    from lading.supervisor.device_edits import find_files
+    """Check that GPUs work, and that containers with them get the files of their driver."""
+    # Imported here: few machines have GPUs.
+    from lading.supervisor.gpu_checks import check_gpus
 
-    gpus = find_gpus(list_devices(machine.root))
-    if not gpus.devices:
-        return Check(name="gpus", verdict=CheckResult.OK, found="none")
-    tool, path = ("nvidia-ctk", "nvidia.yaml") if gpus.stack == CUDA else ("amd-ctk", "amd.json")
-    mend = f"{'sudo ' if machine.user else ''}{tool} cdi generate --output=/etc/cdi/{path}"
-    names = ", ".join(f"/dev/{gpu.device}" for gpu in gpus.devices)
-    try:
-        files = find_files(machine.root, gpus, gpus.devices)
-    except ExecutionError as error:
-        finding = f"{names}: {error.message}"
-        return Check(name="gpus", verdict=CheckResult.WARNING, found=finding, mend=mend)
-    if files.notes:
-        finding = f"{names}; {files.notes[0]}"
-        return Check(name="gpus", verdict=CheckResult.WARNING, found=finding, mend=mend)
-    if gpus.stack == CUDA and not files.has_driver:
-        finding = f"{names}, and no libcuda.so.1 of a driver: images must bring its libraries"
-        mend = f"install the driver of NVIDIA, then: {mend}"
-        return Check(name="gpus", verdict=CheckResult.WARNING, found=finding, mend=mend)
-    finding = f"{names}, with {len(files.binds)} files of their driver" if files.binds else names
-    return Check(name="gpus", verdict=CheckResult.OK, found=finding)
+    verdict = check_gpus(machine.root, is_root=machine.user == 0)
+    result = CheckResult.WARNING if verdict.mend else CheckResult.OK
+    return Check(name="gpus", verdict=result, found=verdict.finding, mend=verdict.mend)
 
 
 def _disk(machine: CheckedMachine) -> Check:

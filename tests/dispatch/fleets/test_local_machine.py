@@ -11,10 +11,13 @@ import pytest
 from lading.core.errors import NotFound, Unavailable
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_types import Gpu
-from lading.core.scheduling.machines import MachineAction, MachineGpu
+from lading.core.scheduling.machines import MachineAction
 from lading.core.scheduling.planning import FleetWorker, TrackedContainer
 from lading.dispatch.fleet import FleetView, SupervisorProcess
 from lading.dispatch.fleets.local_machine import LocalMachine, measure_use
+from lading.dispatch.gpu_watch import GpuWatch
+from lading.testing.gpu_machines import add_information, log_xid
+from lading.testing.images import make_devices
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -64,7 +67,11 @@ def test_what_is_reported(tmp_path: Path) -> None:
     assert (found.price, found.used, found.actions) == (0.25, None, ("hold", "kill"))
 
 
-def test_its_gpus_are_reported(tmp_path: Path) -> None:
+def _with_gpus(tmp_path: Path) -> tuple[LocalMachine, GpuWatch, Path]:
+    root = make_devices(tmp_path / "tree", cuda=1, real=False)
+    add_information(root, 0)
+    known = Gpu(targets=("8.6",), driver="12.2", vram=24 * GIB)
+    gpus = GpuWatch(root, locks=tmp_path / "locks", known=known)
     machine = LocalMachine(
         FakeProcesses(),
         worker="local",
@@ -73,12 +80,31 @@ def test_its_gpus_are_reported(tmp_path: Path) -> None:
         price=0.0,
         look_up=lambda _: None,
         changed=lambda: None,
-        gpu=Gpu(stack="cuda", count=1, targets=("8.6",), driver="12.2", vram=24 * GIB),
-        see_gpus=lambda: (MachineGpu(device="nvidia0", is_used=True, container="a"),),
+        gpus=gpus,
     )
-    [found] = machine.machines().machines
-    assert found.gpu_kind == "1 GPU (8.6, 24.0 GiB, CUDA 12.2)"
-    assert [gpu.device for gpu in found.gpus] == ["nvidia0"]
+    return machine, gpus, root
+
+
+def test_its_gpus_are_reported(tmp_path: Path) -> None:
+    machine, _, _ = _with_gpus(tmp_path)
+    [state] = machine.machines().machines
+    assert state.gpu_kind == "1 GPU (8.6, 24.0 GiB, CUDA 12.2)"
+    assert [gpu.device for gpu in state.gpus] == ["nvidia0"]
+
+
+async def test_gpus_that_failed_are_restored_by_an_order(tmp_path: Path) -> None:
+    machine, gpus, root = _with_gpus(tmp_path)
+    log_xid(root, 0, 79)
+    assert gpus.look()
+    machine.note_gpus(gpus.fault)
+    [state] = machine.machines().machines
+    assert state.note.startswith("GPUs out of service: nvidia0: Xid 79")
+    assert state.gpus[0].fault.startswith("Xid 79 (it has fallen off the bus)")
+    assert "restore" in state.actions
+    await machine.act("local", MachineAction.RESTORE, "new cable")
+    [state] = machine.machines().machines
+    assert (state.note, state.gpus[0].fault, "restore" in state.actions) == ("", "", False)
+    assert [note.is_fault for note in machine.machines().history] == [True, False]
 
 
 async def test_an_order_to_hold_outlives_the_dispatcher(tmp_path: Path) -> None:

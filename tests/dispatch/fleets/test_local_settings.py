@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from lading.config.site import load
-from lading.core.scheduling.instance_types import Gpu
 from lading.dispatch.fleet import FleetSite
 from lading.dispatch.fleets.local_settings import LocalSettings, local_settings
 from lading.testing.images import make_devices
@@ -68,5 +67,8 @@ def test_gpus_are_those_of_the_device_tree(tmp_path: Path) -> None:
         )
         settings = local_settings(replace(found, config=config))
         assert settings.capacity.gpus == count
-        assert settings.gpu == Gpu(stack="cuda", count=count, vram=1 << 30)
+        assert settings.gpus is not None
+        [kind] = settings.gpus.kinds
+        assert (kind.stack, kind.vram) == ("cuda", 1 << 30)
+        assert kind.count == max(count, len(settings.gpus.devices))
         assert made(settings)["device_directory"] == "/run/lading/gpus"

@@ -7,9 +7,12 @@ import pytest
 from msgspec import structs
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.container_spec import Given, GpuLocks, free_binds
+from lading.core.gpus.devices import GpuDevice
+from lading.supervisor.container_spec import free_binds
 from lading.supervisor.engines import Bind, Device
+from lading.supervisor.limits.gpu_locks import Given, GpuLocks
 from lading.supervisor.supervisor_config import SupervisorConfig
+from lading.testing.gpu_machines import add_information, add_instances
 from lading.testing.images import add_driver, make_devices
 
 ONE = {"gpu": {"stack": "cuda", "device_count": 1}}
@@ -39,7 +42,9 @@ async def test_the_devices_of_the_gpu_and_those_that_all_need(told: SupervisorCo
     given = await locks.take(ONE)
     names = [f"/dev/{name}" for name in ("nvidiactl", "nvidia-uvm", "nvidia0")]
     assert given == Given(
-        devices=tuple(Device(f"{told.device_root}{name}", name) for name in names), cuda=(0,)
+        devices=tuple(Device(f"{told.device_root}{name}", name) for name in names),
+        cuda=(0,),
+        gpus=(GpuDevice(0, "nvidia0"),),
     )
     assert given.sentence == "given the devices /dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0"
     locks.release()
@@ -155,3 +160,83 @@ async def test_gpus_of_amd_have_no_numbers_for_nvidia(
 async def test_a_directory_that_cannot_be_made_is_named(told: SupervisorConfig) -> None:
     with pytest.raises(ExecutionError, match="/dev/null/gpus .*set Local.ShareDirectory"):
         await GpuLocks(structs.replace(told, device_directory="/dev/null/gpus")).take(ONE)
+
+
+async def test_makers_are_given_apart(tmp_path: Path, told: SupervisorConfig) -> None:
+    tree = make_devices(tmp_path / "mixed", cuda=1, rocm=1, intel=1, real=False)
+    config = structs.replace(told, device_root=str(tree))
+    for stack, devices in (
+        ("cuda", ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"]),
+        ("rocm", ["/dev/kfd", "/dev/dri/renderD128"]),
+        ("oneapi", ["/dev/dri/renderD129"]),
+    ):
+        locks = GpuLocks(config)
+        files = await locks.take(wish(1, stack))
+        assert [device.target for device in files.devices] == devices
+        with pytest.raises(ExecutionError, match="fewer than 1 of the 1 GPUs"):
+            await GpuLocks(config).take(wish(1, stack), patience=0.0)
+        locks.release()
+
+
+async def test_instances_are_given_with_their_capabilities(told: SupervisorConfig) -> None:
+    add_instances(Path(told.device_root), real=False)
+    first, second = GpuLocks(told), GpuLocks(told)
+    assert [device.target for device in (await first.take(ONE)).devices] == [
+        "/dev/nvidiactl",
+        "/dev/nvidia0",
+        "/dev/nvidia-caps/nvidia-cap11",
+        "/dev/nvidia-caps/nvidia-cap12",
+    ]
+    nodes = {device.target for device in (await second.take(ONE)).devices}
+    assert "/dev/nvidia-caps/nvidia-cap21" in nodes
+    assert "/dev/nvidia-caps/nvidia-cap11" not in nodes
+    first.release()
+    second.release()
+    only = GpuLocks(structs.replace(told, visible_gpus="MIG-bbbbbbbb"))
+    assert [gpu.name for gpu in (await only.take(ONE)).gpus] == ["nvidia0:1"]
+    only.release()
+
+
+async def test_the_smallest_that_suits_is_given(told: SupervisorConfig) -> None:
+    gpus = (
+        GpuDevice(0, "nvidia0", kinds=("8.0",), memory=40),
+        GpuDevice(1, "nvidia1", kinds=("7.5",), memory=16),
+    )
+    config = structs.replace(told, gpus=gpus)
+    locks = GpuLocks(config)
+    assert [gpu.number for gpu in (await locks.take(ONE)).gpus] == [1]
+    large = {"gpu": {"stack": "cuda", "device_count": 1, "vram": 40}}
+    other = GpuLocks(config)
+    assert [gpu.number for gpu in (await other.take(large)).gpus] == [0]
+    locks.release()
+    other.release()
+
+
+async def test_a_gpu_that_is_out_of_service_is_given_to_nobody(told: SupervisorConfig) -> None:
+    directory = Path(told.device_directory)
+    directory.mkdir()
+    (directory / "cuda-0.fault").touch()
+    locks = GpuLocks(told)
+    assert (await locks.take(ONE)).cuda == (1,)
+    locks.release()
+    with pytest.raises(ExecutionError, match="fewer than 2 of the 2 GPUs"):
+        await locks.take(wish(2), patience=0.0)
+
+
+async def test_the_device_plugin_says_which_gpu_a_pod_has(
+    told: SupervisorConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = Path(told.device_root)
+    for number in (0, 1):
+        add_information(tree, number)
+    for words, number in (("GPU-00000001", 1), ("all", 0), ("void", 0)):
+        monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", words)
+        locks = GpuLocks(told)
+        assert (await locks.take(ONE)).cuda == (number,)
+        locks.release()
+    (tree / "dev/nvidia1").unlink()
+    (tree / "dev/nvidia-caps").mkdir()
+    (tree / "dev/nvidia-caps/nvidia-cap3").touch()
+    monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "MIG-1")
+    given = await GpuLocks(told).take(ONE)
+    assert given.devices[-1].target == "/dev/nvidia-caps/nvidia-cap3"

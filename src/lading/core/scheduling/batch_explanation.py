@@ -135,6 +135,8 @@ def _gpu_lacks(
         )
         if not why:
             return {}
+        if worker.gpu_fault:
+            why = f"{why}; out of service: {worker.gpu_fault}"
         lacks.setdefault(why, []).append(worker.id)
     return lacks
 
@@ -273,6 +275,8 @@ class _WaitReasons:
             )
             if fitting and not open_:
                 missing = f"it needs {_gpus_in_words(container)}; those of {nearest.id} are in use."
+            if container.gpu.count and nearest.gpu_fault:
+                missing += f" Out of service there: {nearest.gpu_fault}."
             kept = (self._reserved_for.get(worker.id, "") for worker in open_)
             self._fits[fit_key] = missing, f"for {container.need}", next(filter(None, kept), "")
         return self._fits[fit_key]

@@ -2,7 +2,8 @@
 
 A machine is described by its kinds of GPUs, each with a number. A container gets GPUs of any kinds
 that suit it. Of a container that runs it may not be known which GPUs it has: then it counts as
-having those that the next container wants.
+having those that the next container wants. Unknown properties of GPUs (driver, kind, memory) are
+not compared.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec import structs
 
-from lading.core.scheduling.gpu_devices import unsuited_gpu
-from lading.core.scheduling.instance_types import Gpu
+from lading.core.gpu_architectures import CUDA
+from lading.core.gpus.devices import GpuDevice, GpuDevices
+from lading.core.scheduling.instance_types import Gpu, gpu_lack
 
 _MOST_REASONS = 2
 _MOST_KINDS = 8
@@ -29,6 +31,48 @@ class GpuHolder(msgspec.Struct, frozen=True):
     asked: Gpu
     count: int
     numbers: tuple[int, ...] | None = None
+
+
+def kinds_of(gpus: GpuDevices, configured: Gpu) -> tuple[Gpu, ...]:
+    """The kinds of the GPUs with the number of each, the one with the least memory first.
+
+    `configured` has the properties that are configured: those of GPUs of NVIDIA where the
+    machine has GPUs of several makers.
+    """
+    counts: dict[Gpu, int] = {}
+    for gpu in gpus.devices:
+        kind = kind_of(gpu, gpus, configured)
+        counts[kind] = counts.get(kind, 0) + 1
+    kinds = (structs.replace(kind, count=count) for kind, count in counts.items())
+    return tuple(sorted(kinds, key=lambda kind: (kind.stack, kind.vram, kind.targets)))
+
+
+def kind_of(gpu: GpuDevice, gpus: GpuDevices, configured: Gpu) -> Gpu:
+    """The kind of one GPU, with 0 as its number; see `kinds_of`."""
+    is_mixed = len({device.stack for device in gpus.devices}) > 1
+    if is_mixed and gpu.stack != CUDA:
+        configured = Gpu()
+    # The configured memory is that of whole GPUs.
+    return Gpu(
+        stack=gpu.stack,
+        driver=configured.driver or gpu.driver,
+        targets=configured.targets or gpu.kinds,
+        vram=gpu.memory if gpu.instance and gpu.memory else configured.vram or gpu.memory,
+    )
+
+
+def unsuited_gpu(asked: Gpu, available: Gpu) -> str:
+    """Reason that the GPUs of a machine do not satisfy a container, in a few words, or ""."""
+    if not asked.count:
+        return ""
+    compared = structs.replace(
+        asked,
+        stack=asked.stack if available.stack else "",
+        driver=asked.driver if available.driver else "",
+        vram=asked.vram if available.vram else 0,
+        targets=asked.targets if available.targets else (),
+    )
+    return gpu_lack(compared, available)
 
 
 def unsuited_kinds(asked: Gpu, kinds: Sequence[Gpu]) -> str:

@@ -32,6 +32,8 @@ class MachineAction(StrEnum):
     HOLD = "hold"
     DRAIN = "drain"
     KILL = "kill"
+    RESTORE = "restore"
+    """Take GPUs back into service that have failed."""
 
 
 class MachineKind(StrEnum):
@@ -61,11 +63,19 @@ class MachineUse(msgspec.Struct, frozen=True, kw_only=True):
 class MachineGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One GPU of a machine: its device file below /dev, and the container that has it. That is ""
     for a free one, and for one whose container the reader may not see (`is_used`).
+
+    `kind` has the words for its kind, `busy` the share of the time in which it works, from 0 to 1;
+    memory is in bytes, 0 where it is not known. `fault` says why it is out of service.
     """
 
     device: _Text
     is_used: bool = False
     container: _Text = ""
+    kind: _Text = ""
+    busy: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    memory: _Amount = 0
+    memory_used: _Amount = 0
+    fault: _Text = ""
 
 
 class MachineState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

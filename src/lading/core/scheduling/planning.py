@@ -198,6 +198,8 @@ class FleetWorker:
     """Bytes of RAM that other programs of the machine use now, of which `capacity` has none."""
     internet_fault: str = ""
     """Reason why its containers have no internet, with the mend; "" if they have it."""
+    gpu_fault: str = ""
+    """Which of its GPUs are out of service, and why; "" if none is."""
 
     @property
     def free(self) -> Resources:

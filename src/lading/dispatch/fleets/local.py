@@ -45,7 +45,6 @@ import msgspec
 from lading.client.caches.disk_space import is_short
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.resources import Resources, total
-from lading.core.scheduling.instance_types import NO_GPU
 from lading.core.scheduling.planning import FleetWorker
 from lading.core.values import JsonObject
 from lading.dispatch.capacity import Shares
@@ -53,6 +52,7 @@ from lading.dispatch.fleet import FleetSite, FleetView, LookUp, StartRequest, Su
 from lading.dispatch.fleets.local_machine import LocalMachine
 from lading.dispatch.fleets.local_settings import WORKER, LocalSettings, local_settings
 from lading.dispatch.fleets.ready_images import ReadyImages
+from lading.dispatch.gpu_watch import GpuWatch
 from lading.net.rpc import PacketChannel, RpcReply
 from lading.process.concurrency import cancel_all
 from lading.process.telemetry import event
@@ -102,8 +102,7 @@ class LocalFleet:
             price=settings.price,
             look_up=lambda uuid: self._look_up(uuid),
             changed=self._change.set,
-            gpu=settings.gpu or NO_GPU,
-            see_gpus=settings.see_gpus,
+            gpus=settings.gpus,
         )
 
     async def __aenter__(self) -> Self:
@@ -162,10 +161,14 @@ class LocalFleet:
             self._shares.tell(self._taken())
             capacity -= self._others
         crowd = min(self._crowd, capacity.ram)
+        gpus = self.settings.gpus
+        kinds = gpus.kinds if gpus else ()
+        failed = max(0, self.settings.capacity.gpus - sum(kind.count for kind in kinds))
         return FleetWorker(
-            WORKER, capacity - Resources(0, crowd), partitions=self.settings.partitions,
-            gpu_kinds=(self.settings.gpu,) if self.settings.gpu else None, others=crowd,
-            internet_fault=self._internet_fault,
+            WORKER, capacity - Resources(0, crowd, gpus=failed),
+            partitions=self.settings.partitions, gpu_kinds=kinds, others=crowd,
+            gpu_numbers=gpus.numbers() if gpus and len(kinds) > 1 else {},
+            internet_fault=self._internet_fault, gpu_fault=gpus.fault if gpus else "",
         )  # fmt: skip
 
     def _taken(self) -> Resources:
@@ -282,6 +285,8 @@ class LocalFleet:
             tasks.create_task(self._keep(), name="warm parent")
             tasks.create_task(self._watch_disk(), name="disk")
             tasks.create_task(self._resume_all(), name="resumption")
+            if self.settings.gpus is not None:
+                tasks.create_task(self._watch_gpus(self.settings.gpus), name="GPUs")
             if self._shares is not None:
                 tasks.create_task(self._watch(self._shares), name="shares")
 
@@ -293,6 +298,15 @@ class LocalFleet:
                 self._others = others
                 self._change.set()
             await asyncio.sleep(self.settings.share_interval)
+
+    async def _watch_gpus(self, gpus: GpuWatch) -> None:
+        """Notice GPUs that fail, and those that work again."""
+        while True:
+            await asyncio.sleep(self.settings.gpu_interval)
+            if await asyncio.to_thread(gpus.look):
+                event(_logger, "GPUs changed", fault=gpus.fault or "none")
+                self.machine_source.note_gpus(gpus.fault)
+                self._change.set()
 
     async def _watch_disk(self) -> None:
         """Notice when there is too little room for further containers, and when there is enough

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,11 +23,10 @@ from lading.core.containers.gpu_words import in_words
 from lading.core.errors import NotFound, Unavailable
 from lading.core.quantities import format_time
 from lading.core.resources import Resources
-from lading.core.scheduling.instance_types import NO_GPU, Gpu
+from lading.core.scheduling.instance_types import Gpu
 from lading.core.scheduling.machines import (
     MOST_NOTES,
     MachineAction,
-    MachineGpu,
     MachineKind,
     MachineNote,
     MachineReport,
@@ -35,6 +34,7 @@ from lading.core.scheduling.machines import (
     amount,
 )
 from lading.dispatch.fleet import FleetView, LookUp
+from lading.dispatch.gpu_watch import GpuWatch
 from lading.dispatch.machine_reporter import describe_worker
 
 _HELD: Final = "held"
@@ -52,8 +52,8 @@ class LocalProcesses(Protocol):
 
 
 class LocalMachine:
-    """Implements MachineSource. `changed` is called when it is held, or no longer is; `gpu` are its
-    GPUs, and `see_gpus` tells who has which.
+    """Implements MachineSource. `changed` is called when it is held, or no longer is; `gpus` are
+    its GPUs.
     """
 
     def __init__(
@@ -66,8 +66,7 @@ class LocalMachine:
         price: float,
         look_up: LookUp,
         changed: Callable[[], None],
-        gpu: Gpu = NO_GPU,
-        see_gpus: Callable[[], tuple[MachineGpu, ...]] = tuple,
+        gpus: GpuWatch | None = None,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         root: Path = _ROOT,
     ) -> None:
@@ -78,8 +77,7 @@ class LocalMachine:
         self._price = price
         self._look_up = look_up
         self._changed = changed
-        self._gpu_kind = _kind_in_words(gpu)
-        self._see_gpus = see_gpus
+        self._gpus = gpus
         self._wall = wall
         self._root = root
         self._history: deque[MachineNote] = deque(maxlen=MOST_NOTES)
@@ -101,6 +99,8 @@ class LocalMachine:
         state = describe_worker(view, self._worker, self._look_up, kind=MachineKind.HOST)
         lasting = MachineAction.HOLD if self.held is None else MachineAction.RUN
         kill = (MachineAction.KILL,) if state.containers else ()
+        gpus = self._gpus
+        restore = (MachineAction.RESTORE,) if gpus and gpus.may_restore else ()
         state = msgspec.structs.replace(
             state,
             type=socket.gethostname()[:400],
@@ -108,10 +108,10 @@ class LocalMachine:
             total=amount(self._capacity),
             price=self._price,
             used=measure_use(self._root),
-            gpu_kind=self._gpu_kind,
-            gpus=self._see_gpus(),
-            actions=(lasting, *kill),
-            note=(self.held or view.shortage)[:400],
+            gpu_kind=_in_words(gpus.kinds) if gpus else "",
+            gpus=gpus.report() if gpus else (),
+            actions=(lasting, *kill, *restore),
+            note=(self.held or view.shortage or _out_of_service(gpus))[:400],
         )
         return MachineReport(machines=(state,), history=tuple(self._history))
 
@@ -119,7 +119,10 @@ class LocalMachine:
         """Carry out an order of an admin. Raises NotFound, Unavailable."""
         if machine != self._worker:
             raise NotFound(f"{machine}: this dispatcher has no such machine")
-        await asyncio.to_thread(self._keep, None if action is MachineAction.RUN else reason)
+        if action is MachineAction.RESTORE:
+            await self._restore()
+        else:
+            await asyncio.to_thread(self._keep, None if action is MachineAction.RUN else reason)
         if action is MachineAction.KILL:
             for uuid, process in self._fleet.view().processes.items():
                 if process.alive:
@@ -128,6 +131,20 @@ class LocalMachine:
         at = format_time(self._wall())
         self._history.append(MachineNote(at=at, machine=self._worker, text=text[:400]))
         self._changed()
+
+    def note_gpus(self, fault: str) -> None:
+        """Add to the history that GPUs are out of service for a reason; "": all work again."""
+        at = format_time(self._wall())
+        text = f"GPUs out of service: {fault}" if fault else "all GPUs are in service again"
+        note = MachineNote(at=at, machine=self._worker, text=text[:400], is_fault=bool(fault))
+        self._history.append(note)
+
+    async def _restore(self) -> None:
+        if self._gpus is not None:
+            try:
+                await asyncio.to_thread(self._gpus.restore)
+            except OSError as error:
+                raise Unavailable(f"The GPUs cannot be restored: {error.strerror}") from error
 
     def _keep(self, held: str | None) -> None:
         try:
@@ -140,13 +157,17 @@ class LocalMachine:
         self.held = held
 
 
-def _kind_in_words(gpu: Gpu) -> str:
-    if not gpu.count:
-        return ""
-    words = in_words(
-        gpu.count, memory=gpu.vram, kinds=gpu.targets, version=gpu.driver, stack=gpu.stack
-    )
-    return words[:400]
+def _out_of_service(gpus: GpuWatch | None) -> str:
+    return f"GPUs out of service: {gpus.fault}" if gpus and gpus.fault else ""
+
+
+def _in_words(kinds: Iterable[Gpu]) -> str:
+    return " and ".join(
+        in_words(
+            kind.count, memory=kind.vram, kinds=kind.targets, version=kind.driver, stack=kind.stack
+        )
+        for kind in kinds
+    )[:400]
 
 
 def measure_use(root: Path = _ROOT) -> MachineUse | None:

@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import structs
+import msgspec
 
 from lading.core.containers.disk_space import Amount
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import Gpu
-from lading.core.scheduling.machines import MachineGpu
-from lading.dispatch.capacity import measure, memory_of_others, see_gpus
+from lading.dispatch.capacity import measure, memory_of_others
 from lading.dispatch.fleet import FleetSite
-from lading.dispatch.gpu_use import watch_gpus
+from lading.dispatch.gpu_watch import GpuWatch
 from lading.process.telemetry import read_format, read_level
 
 WORKER = "this machine"
@@ -38,9 +37,10 @@ class LocalSettings:
     template: Mapping[str, object]
     capacity: Resources
     partitions: frozenset[str] = frozenset()
-    gpu: Gpu | None = None
-    see_gpus: Callable[[], tuple[MachineGpu, ...]] = tuple
-    """Who has which GPU of this machine."""
+    gpus: GpuWatch | None = None
+    """The GPUs of this machine; None without any."""
+    # Seconds between two looks at them, each of which may run a program.
+    gpu_interval: float = 30.0
     shares: Path | None = None
     """Directory in which the dispatchers of this machine share its capacity; None: this one has it
     alone.
@@ -87,9 +87,9 @@ def local_settings(site: FleetSite) -> LocalSettings:
         driver=local.GPUDriverVersion, targets=tuple(local.GPUHardwareTargets), vram=local.GPUMemory
     )
     root = Path(site.config.Containers.DeviceRoot)
-    gpu = see_gpus(known=known, visible=local.VisibleGPUs, root=root)
     locks = Path(local.ShareDirectory or _MACHINE) / "gpus"
-    gpu_count = local.GPUs if local.GPUs >= 0 else gpu.count
+    gpus = GpuWatch(root, locks=locks, visible=local.VisibleGPUs, known=known)
+    gpu_count = local.GPUs if local.GPUs >= 0 else len(gpus.devices)
     capacity = measure(vcpus=local.VCPUs, ram=local.RAM, disk=local.Scratch, gpu_count=gpu_count)
     return LocalSettings(
         command=(
@@ -110,8 +110,7 @@ def local_settings(site: FleetSite) -> LocalSettings:
         price=local.Price,
         most_idle=max(_LEAST_IDLE, capacity.vcpus),
         most_preparing=local.MaxPreparing,
-        gpu=structs.replace(gpu, count=gpu_count),
-        see_gpus=watch_gpus(gpu, root=root, visible=local.VisibleGPUs, locks=locks),
+        gpus=gpus if gpus.devices else None,
         partitions=frozenset(local.Partitions),
         kept=Amount(site.config.Containers.DiskReserve, site.config.Containers.DiskReserveFiles),
         shares=Path(local.ShareDirectory) if local.ShareDirectory else None,
@@ -121,6 +120,7 @@ def local_settings(site: FleetSite) -> LocalSettings:
             "cache_directory": str(site.cache_directory),
             "device_directory": str(locks),
             "visible_gpus": local.VisibleGPUs,
+            "gpus": msgspec.to_builtins(gpus.devices),
             "instance_type": _describe(capacity, price=local.Price),
             "preemption": local.Preemption,
         },

@@ -24,12 +24,13 @@ from lading.process import removal
 from lading.process.cancellation import Stopped
 from lading.process.concurrency import cancel_all, together
 from lading.supervisor import linux
-from lading.supervisor.container_spec import Given, specify
+from lading.supervisor.container_spec import specify
 from lading.supervisor.engines import ContainerSpec, Engine, EngineMaker, EngineSettings, Spread
 from lading.supervisor.gang import output_archive
 from lading.supervisor.gang.remote_rank_client import Invitation
 from lading.supervisor.journal import CONTAINER_STEP, JournalHeader, RunJournal, StepMark
 from lading.supervisor.limits.disk_limits import DiskWatch
+from lading.supervisor.limits.gpu_locks import Given
 from lading.supervisor.logs import Log
 from lading.supervisor.preparation import Preparation
 from lading.supervisor.process.serving import take_own_mounts

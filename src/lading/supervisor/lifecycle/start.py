@@ -7,11 +7,12 @@ import asyncio
 from lading import __version__
 from lading.core.errors import ExecutionError
 from lading.process.concurrency import WorkCancelled, together
-from lading.supervisor.container_spec import Given, specify
+from lading.supervisor.container_spec import specify
 from lading.supervisor.ending import LAST_CALL
 from lading.supervisor.engines import ContainerSpec, Spread
 from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.lifecycle.run import ContainerRun
+from lading.supervisor.limits.gpu_locks import Given
 from lading.supervisor.logs import RANKS, STDERR, STDOUT
 from lading.supervisor.session import GivenBack
 

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
-from lading.core.containers.cdi.devices import CdiFile, find_devices
-from lading.core.containers.cdi.gpus import all_names, device_names, generated, needed_hooks
+from lading.core.containers.cdi.devices import CdiDevices, CdiFile, find_devices
+from lading.core.containers.cdi.gpus import (
+    KINDS,
+    all_names,
+    device_names,
+    find_instances,
+    generated,
+    needed_hooks,
+)
 from lading.core.containers.cdi.specification import (
     CdiDevice,
     CdiSpecification,
@@ -15,6 +23,7 @@ from lading.core.containers.cdi.specification import (
     Mount,
     read_specification,
 )
+from lading.core.gpus.devices import GpuDevice
 
 KIND = "nvidia.com/gpu"
 CUDA = "/usr/lib/x86_64-linux-gnu/libcuda.so.550.54"
@@ -25,50 +34,68 @@ def _device(name: str, *nodes: str) -> CdiDevice:
     return CdiDevice(name=name, container_edits=edits)
 
 
-NAMED = find_devices(
-    [
-        CdiFile(
-            path="/etc/cdi/nvidia.yaml",
-            rank=0,
-            specification=CdiSpecification(
-                cdi_version="0.5.0",
-                kind=KIND,
-                devices=(
-                    _device(
-                        "all",
-                        "/dev/nvidia0",
-                        "/dev/nvidia1",
-                        "/dev/dri/card1",
-                        "/dev/dri/renderD128",
-                    ),
-                    _device("0:1", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3"),
-                    _device("GPU-a", "/dev/nvidia0", "/dev/dri/card1", "/dev/dri/renderD128"),
-                    _device("GPU-b", "/dev/nvidia1"),
-                ),
-            ),
-        )
-    ]
+def _specification(*devices: CdiDevice) -> CdiDevices:
+    return find_devices(
+        [
+            CdiFile(
+                path="/etc/cdi/nvidia.yaml",
+                rank=0,
+                specification=CdiSpecification(cdi_version="0.6.0", kind=KIND, devices=devices),
+            )
+        ]
+    )
+
+
+NAMED = _specification(
+    _device("all", "/dev/nvidia0", "/dev/nvidia1", "/dev/dri/card1", "/dev/dri/renderD128"),
+    _device("0:1", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3"),
+    _device("GPU-a", "/dev/nvidia0", "/dev/dri/card1", "/dev/dri/renderD128"),
+    _device("GPU-b", "/dev/nvidia1"),
 )
 
 
+ZERO, ONE = GpuDevice(0, "nvidia0"), GpuDevice(1, "nvidia1")
+
+
 def test_devices_are_found_by_their_nodes() -> None:
-    found = device_names(NAMED, KIND, ["/dev/nvidia1", "/dev/nvidia0"])
-    assert found == (f"{KIND}=GPU-b", f"{KIND}=GPU-a")
-    assert device_names(NAMED, KIND, ["/dev/nvidia0", "/dev/nvidia7"]) == ()
-    assert device_names(NAMED, "amd.com/gpu", ["/dev/nvidia0"]) == ()
+    assert device_names(NAMED, [ONE, ZERO]) == (f"{KIND}=GPU-b", f"{KIND}=GPU-a")
+    assert device_names(NAMED, [ZERO, GpuDevice(7, "nvidia7")]) == ()
+    assert device_names(NAMED, [GpuDevice(0, "dri/renderD128", "rocm")]) == ()
+
+
+def test_instances_are_devices_with_capabilities() -> None:
+    caps = ("/dev/nvidia-caps/nvidia-cap3", "/dev/nvidia-caps/nvidia-cap4")
+    notes = structs.replace(
+        _device("MIG-1", "/dev/nvidia0", *caps), annotations={"profile": "1g.10gb"}
+    )
+    devices = _specification(
+        notes,
+        _device("0:2", "/dev/nvidia0", *caps),
+        _device("all", "/dev/nvidia0", "/dev/nvidia1", *caps),
+    )
+    [instance] = find_instances(devices)
+    assert instance == GpuDevice(
+        0, "nvidia0", uuid="MIG-1", instance="0:2", kinds=("1g.10gb",), memory=10 << 30,
+        parts=("nvidia-caps/nvidia-cap3", "nvidia-caps/nvidia-cap4"),
+    )  # fmt: skip
+    assert device_names(devices, [instance]) == (f"{KIND}=0:2",)
+    # The whole GPU has no device: `all` has others too.
+    assert device_names(devices, [ZERO]) == ()
+    backwards = _specification(_device("MIG-1", "/dev/nvidia0", *caps))
+    assert [one.instance for one in find_instances(backwards)] == ["MIG-1"]
 
 
 def test_a_specification_is_made_of_what_there_is() -> None:
     libraries = [("libcuda.so.1", CUDA), ("libc.so.6", "/lib/libc.so.6"), ("libcuda.so", CUDA)]
     made = generated(
         KIND,
-        {1: "/dev/nvidia1", 0: "/dev/nvidia0"},
-        shared=["/dev/nvidiactl"],
+        [ZERO, GpuDevice(1, "nvidia1", instance="1:0", parts=("nvidia-caps/nvidia-cap3",))],
+        shared=["nvidiactl"],
         libraries=libraries,
         programs=["/usr/bin/nvidia-smi"],
     )
     assert made is not None
-    assert [device.name for device in made.devices] == ["0", "1"]
+    assert [device.name for device in made.devices] == ["0", "1:0"]
     assert [mount.host_path for mount in made.container_edits.mounts] == [
         CUDA, "/usr/bin/nvidia-smi",
     ]  # fmt: skip
@@ -82,14 +109,17 @@ def test_a_specification_is_made_of_what_there_is() -> None:
     )
 
 
-@pytest.mark.parametrize(("kind", "numbers"), [("amd.com/gpu", {0: "/dev/dri/renderD128"})])
-def test_images_bring_the_libraries_of_amd(kind: str, numbers: dict[int, str]) -> None:
+@pytest.mark.parametrize("stack", ["rocm", "oneapi"])
+def test_images_bring_the_libraries_of_other_makers(stack: str) -> None:
+    gpus = [GpuDevice(0, "dri/renderD128", stack)]
     made = generated(
-        kind, numbers, shared=["/dev/kfd"], libraries=[("libcuda.so.1", CUDA)], programs=["/x"]
+        KINDS[stack], gpus, shared=[], libraries=[("libcuda.so.1", CUDA)], programs=["/x"]
     )
     assert made is not None
     assert made.container_edits.mounts == ()
-    assert generated(kind, {}, shared=[], libraries=[], programs=[]) is None
+    files = [CdiFile(path="", rank=0, specification=made)]
+    assert device_names(find_devices(files), gpus) == (f"{KINDS[stack]}=0",)
+    assert generated(KINDS[stack], [], shared=[], libraries=[], programs=[]) is None
 
 
 def test_a_library_has_all_its_names_in_every_directory_that_is_searched() -> None:

@@ -2,8 +2,8 @@
 a machine that has none.
 
 A device of a specification is found by its device nodes, since makers name devices by number or by
-uuid. Of several with the same GPU one that is no part of it (MIG) is meant, and of these the one
-with the fewest nodes: others are that GPU with another one.
+uuid: it is the GPU whose node it has alone. With nodes of capabilities it is an instance of that
+GPU (MIG). Of several devices for one GPU that with the fewest nodes is meant.
 
 Makers' hooks make links to libraries and write the loader's cache in the container. Lading mounts
 each library at all names by which the machine's loader knows it instead, and in the directories
@@ -12,9 +12,12 @@ that loaders of all images search.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import structs
 
 from lading.core.containers.cdi.devices import CdiDevices
 from lading.core.containers.cdi.specification import (
@@ -25,9 +28,13 @@ from lading.core.containers.cdi.specification import (
     Hook,
     Mount,
 )
-from lading.core.gpu_architectures import CUDA, ROCM
+from lading.core.gpu_architectures import CUDA, ONEAPI, ROCM
+from lading.core.gpus.devices import GpuDevice
+from lading.core.gpus.models import GpuModel, read_model
 
-KINDS: Final[Mapping[str, str]] = MappingProxyType({CUDA: "nvidia.com/gpu", ROCM: "amd.com/gpu"})
+KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {CUDA: "nvidia.com/gpu", ROCM: "amd.com/gpu", ONEAPI: "intel.com/gpu"}
+)
 """The kind of the GPUs of a stack."""
 _LIBRARIES: Final = (
     "libcuda.so", "libcudadebugger.so", "libnvcuvid.so", "libnvidia-allocator.so",
@@ -38,6 +45,9 @@ _LIBRARIES: Final = (
 """Names of the driver's libraries, up to their version."""
 _PARTS: Final = "/dev/nvidia-caps/"
 """Directory of the device files that parts of a GPU have beside its own."""
+_NUMBER, _RENDER = re.compile(r"/dev/nvidia(\d{1,4})"), re.compile(r"/dev/dri/renderD\d{1,4}")
+_UUID: Final = "MIG-"
+"""Begins the uuid of an instance."""
 PROGRAMS: Final = ("/usr/bin/nvidia-smi",)
 _READ_ONLY: Final = ("ro", "nosuid", "nodev", "bind")
 # Work of NVIDIA's hooks that mounts at all names do, or that changes nothing in a container that
@@ -47,20 +57,19 @@ _DONE: Final = frozenset(
 )
 
 
-def device_names(devices: CdiDevices, kind: str, nodes: Sequence[str]) -> tuple[str, ...]:
-    """The qualified names of the devices that are the GPUs with these nodes, such as /dev/nvidia0,
-    in their order; () where one of them has none.
+def device_names(devices: CdiDevices, gpus: Sequence[GpuDevice]) -> tuple[str, ...]:
+    """The qualified names of the devices that are these GPUs, or instances of GPUs, in their order;
+    () where one of them has none.
     """
     names: list[str] = []
-    for node in nodes:
+    for gpu in gpus:
+        node = f"/dev/{gpu.device}"
+        capabilities = {f"/dev/{node}" for node in gpu.parts}
         candidates = [
-            (any(path.startswith(_PARTS) for path in paths), len(paths), name)
-            for name, (file, device) in sorted(devices.devices.items())
-            if file.specification.kind == kind
-            and node
-            in (
-                paths := [device_node.source for device_node in device.container_edits.device_nodes]
-            )
+            (len(paths), name)
+            for name, paths in _paths_of_kind(devices, KINDS[gpu.stack])
+            # A device with several GPUs, such as `all`, is none of them.
+            if _whole_nodes(paths, gpu.stack) == {node} and _part_nodes(paths) == capabilities
         ]
         if not candidates:
             return ()
@@ -68,9 +77,71 @@ def device_names(devices: CdiDevices, kind: str, nodes: Sequence[str]) -> tuple[
     return tuple(names)
 
 
+def find_instances(devices: CdiDevices) -> list[GpuDevice]:
+    """The instances of GPUs (MIG) of NVIDIA that specifications name, each once: devices with the
+    node of one GPU and nodes of capabilities. What the name or notes of a device tell of its kind
+    is known.
+    """
+    instances: dict[tuple[str, ...], GpuDevice] = {}
+    for name, paths in _paths_of_kind(devices, KINDS[CUDA]):
+        whole, parts = _whole_nodes(paths, CUDA), tuple(sorted(_part_nodes(paths)))
+        number = _NUMBER.fullmatch(min(whole)) if len(whole) == 1 else None
+        if number is None or not parts:
+            continue
+        instance = GpuDevice(
+            int(number[1]),
+            f"nvidia{number[1]}",
+            parts=tuple(path.removeprefix("/dev/") for path in parts),
+        )
+        instances[parts] = _named(instances.get(parts, instance), devices, name)
+    # A device with all instances of a GPU, such as `all`, is none of them.
+    single = [
+        parts for parts in sorted(instances) if not any(set(parts) > set(few) for few in instances)
+    ]
+    return [instances[parts] for parts in single]
+
+
+def _named(instance: GpuDevice, devices: CdiDevices, name: str) -> GpuDevice:
+    """An instance with what a device that is it tells by its name and notes."""
+    short = name.partition("=")[2]
+    model = _instance_model(devices, name)
+    return structs.replace(
+        instance,
+        uuid=short if short.startswith(_UUID) else instance.uuid,
+        # A number is shorter than a uuid, and what people see.
+        instance=min(filter(None, (short, instance.instance)), key=len),
+        kinds=model.kinds or instance.kinds,
+        memory=model.memory or instance.memory,
+    )
+
+
+def _instance_model(devices: CdiDevices, name: str) -> GpuModel:
+    """The profile of an instance, such as 1g.10gb, in the notes of its device."""
+    notes = devices.devices[name][1].annotations
+    models = map(read_model, [*notes.values(), name.partition("=")[2]])
+    return next((model for model in models if model.kinds), GpuModel())
+
+
+def _paths_of_kind(devices: CdiDevices, kind: str) -> Iterator[tuple[str, set[str]]]:
+    """The qualified names of the devices of a kind in order, each with its device files."""
+    for name, (file, device) in sorted(devices.devices.items()):
+        if file.specification.kind == kind:
+            yield name, {node.source for node in device.container_edits.device_nodes}
+
+
+def _whole_nodes(paths: Iterable[str], stack: str) -> set[str]:
+    """The device files of GPUs. Those of NVIDIA have render nodes too."""
+    pattern = _NUMBER if stack == CUDA else _RENDER
+    return {path for path in paths if pattern.fullmatch(path)}
+
+
+def _part_nodes(paths: Iterable[str]) -> set[str]:
+    return {path for path in paths if path.startswith(_PARTS)}
+
+
 def generated(
     kind: str,
-    numbers: Mapping[int, str],
+    gpus: Sequence[GpuDevice],
     *,
     shared: Collection[str],
     libraries: Iterable[tuple[str, str]],
@@ -78,10 +149,10 @@ def generated(
 ) -> CdiSpecification | None:
     """A specification of GPUs from what a machine has; None without any.
 
-    `numbers` has the node of each GPU, `shared` the nodes that all need, `libraries` are names and
-    paths of the loader's cache, `programs` paths of the driver's programs.
+    `gpus` are those of one maker, whole or instances, `shared` the nodes that all need, `libraries`
+    are names and paths of the loader's cache, `programs` paths of the driver's programs.
     """
-    if not numbers:
+    if not gpus:
         return None
     paths = [path for name, path in libraries if _is_of_driver(name)] if kind == KINDS[CUDA] else []
     files = [*dict.fromkeys([*paths, *(programs if paths else ())])]
@@ -90,13 +161,17 @@ def generated(
         kind=kind,
         devices=tuple(
             CdiDevice(
-                name=str(number),
-                container_edits=ContainerEdits(device_nodes=(DeviceNode(path=node),)),
+                name=gpu.instance or str(gpu.number),
+                container_edits=ContainerEdits(
+                    device_nodes=tuple(
+                        DeviceNode(path=f"/dev/{node}") for node in (gpu.device, *gpu.parts)
+                    )
+                ),
             )
-            for number, node in sorted(numbers.items())
+            for gpu in gpus
         ),
         container_edits=ContainerEdits(
-            device_nodes=tuple(DeviceNode(path=node) for node in shared),
+            device_nodes=tuple(DeviceNode(path=f"/dev/{node}") for node in shared),
             mounts=tuple(
                 Mount(host_path=path, container_path=path, options=_READ_ONLY) for path in files
             ),

@@ -23,7 +23,7 @@ from lading.core.containers import gpu_words
 from lading.core.containers.gpu_words import STACKS
 from lading.core.errors import Invalid
 from lading.core.gpus.models import read_model
-from lading.core.scheduling.gpu_devices import unsuited_gpu
+from lading.core.scheduling.gpu_kinds import unsuited_gpu
 from lading.core.scheduling.instance_types import Gpu
 
 # "gpu:a100:2(S:0-1)": type and number in a list of generic resources.
