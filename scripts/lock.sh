@@ -44,6 +44,10 @@ compile -o requirements/toil.txt "$work/toil.in"
 # HyperQueue, a peer of the benchmark of containers, in an environment of its own.
 echo hyperqueue==0.27.0 >"$work/hyperqueue.in"
 compile -o requirements/hyperqueue.txt "$work/hyperqueue.in"
+# Libraries that read and write by the file system of fsspec, and that submit by executors, for their tests, in an environment of
+# their own.
+printf '%s\n' fsspec pandas pyarrow dask xarray zarr duckdb pytz joblib parsl pytest >"$work/libraries.in"
+compile -o requirements/libraries.txt pyproject.toml "$work/build.in" "$work/libraries.in"
 # Programs that read crates, for the tests of `lading export`, in an environment of their own.
 printf '%s\n' rocrate==0.16.0 runcrate==0.6.2 cwlprov==0.2.1 >"$work/crates.in"
 compile -o requirements/crates.txt "$work/crates.in"

@@ -24,6 +24,7 @@ _OF_EXTRAS = {
     "lading.net.docker_api": "aiodocker",
     "lading.config.site": "yaml",
     "lading.client.mount.fuse": "mfusepy",
+    "lading.client.remote_files.fsspec_system": "fsspec",
 }
 _COMMAND = """
 import sys
@@ -78,7 +79,7 @@ def test_the_packages_that_are_hidden_here_are_those_of_the_extras() -> None:
     extras = _PROJECT["optional-dependencies"]
     names = {
         requirement.partition(">")[0].lower()
-        for extra in ("server", "mount", "export")
+        for extra in ("server", "mount", "export", "fsspec", "mcp")
         for requirement in extras[extra]
     }
     assert {"yaml" if name == "pyyaml" else name for name in names} == PACKAGES

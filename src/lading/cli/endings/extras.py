@@ -17,9 +17,9 @@ from urllib.parse import unquote, urlsplit
 
 PACKAGES: Final[frozenset[str]] = frozenset(
     {
-        "aiodocker", "aiohttp", "asyncpg", "asyncssh", "cryptography", "httptools", "jinja2",
-        "joserfc", "mfusepy", "prometheus_client", "starlette", "uvicorn", "uvloop", "websockets",
-        "yaml",
+        "aiodocker", "aiohttp", "asyncpg", "asyncssh", "cryptography", "fsspec", "httptools",
+        "jinja2", "joserfc", "mcp", "mfusepy", "prometheus_client", "starlette", "uvicorn",
+        "uvloop", "websockets", "yaml",
     }
 )  # fmt: skip
 """Top-level modules of the packages that extras bring."""
@@ -31,7 +31,7 @@ SERVER: Final[frozenset[str]] = frozenset(
 )  # fmt: skip
 """Packages of the server's modules, which the wheel for all systems lacks."""
 _EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
-    {"mount": "mount", "export": "export", "import": "export", "replay": "export"}
+    {"mount": "mount", "export": "export", "import": "export", "replay": "export", "mcp": "mcp"}
 )
 _OTHER: Final = "server"
 _OF_UNIX: Final = frozenset({"fcntl", "resource", "termios"})

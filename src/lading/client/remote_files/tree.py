@@ -201,8 +201,19 @@ class RemoteFiles:
         if not parents and location.path:
             await self.entry(parent_of(plain_path(address)))
         uuid = await self._made(location)
-        if location.path:
-            await self._change(uuid, Change(sources={location.path: EMPTY_PDH}))
+        if not location.path:
+            return
+
+        def check(tree: FileTree) -> None:
+            # In the same call: a directory that others have filled meanwhile must not be emptied.
+            if filetree.find(tree, location.path) is not None:
+                raise FileIsThere(f"{plain_path(address)}: is there already")
+
+        try:
+            await self._change(uuid, Change(sources={location.path: EMPTY_PDH}, check=check))
+        except FileIsThere:
+            if not exist_ok or (await self.entry(address)).kind == "file":
+                raise
 
     # Removing, copying, moving.
 
@@ -214,11 +225,19 @@ class RemoteFiles:
         if location.is_project:
             raise NotPermitted(f"{path or 'home'}: is a project; see 'lading project trash'")
         _, node = await self._node(location, address)
-        if isinstance(node, FileTree) and node.entries and not recursive:
+
+        def check(tree: FileTree) -> None:
+            present = filetree.find(tree, location.path)
+            if isinstance(present, FileTree) and present.entries:
+                raise IsDirectory(f"{path}: is a directory that is not empty")
+
+        is_alone = isinstance(node, FileTree) and not recursive
+        if is_alone and isinstance(node, FileTree) and node.entries:
             raise IsDirectory(f"{path}: is a directory that is not empty")
         _check_writable(location, path)
         if location.path:
-            await self._change(location.collection, Change(sources={location.path: ""}))
+            change = Change(sources={location.path: ""}, check=check if is_alone else None)
+            await self._change(location.collection, change)
             return
         await self._api.delete("collections", location.collection)
         self.expire()
