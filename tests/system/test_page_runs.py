@@ -5,8 +5,10 @@ failed sample in two clicks, live, clean in the eyes of axe-core.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -79,6 +81,33 @@ def test_every_view_of_runs_is_clean(cluster: Cluster, visitor: Visitor) -> None
     ):
         visitor.go(path)
         visitor.check()
+
+
+def test_files_of_the_form_become_inputs(cluster: Cluster, reader: Visitor, tmp_path: Path) -> None:
+    for name in ("reads.fq", "genome.fa"):
+        (tmp_path / name).write_text(f"{name}\n")
+    page = reader.page
+    reader.go("/ui/requests/submit")
+    page.get_by_label("Upload files").set_input_files(
+        [tmp_path / "reads.fq", tmp_path / "genome.fa"]
+    )
+    expect(page.get_by_text("2 of 2 uploaded.")).to_be_visible()
+    expect(page.get_by_label("Inputs")).to_have_value(
+        re.compile(r"^/in/reads\.fq=(\S+)/reads\.fq\n/in/genome\.fa=\1/genome\.fa$")
+    )
+    reader.check()
+    page.get_by_label("Image", exact=True).fill("tools:1")
+    page.get_by_label("Command").fill("sh -c 'cat /in/reads.fq /in/genome.fa > both'")
+    page.get_by_role("button", name="Submit").click()
+    page.get_by_role("link", name="both", exact=True).click()
+    expect(page.get_by_role("region", name="Text of both")).to_have_text("reads.fq\ngenome.fa\n")
+    # A project that is not there: nothing is uploaded, and the form says why.
+    reader.go("/ui/requests/submit")
+    page.get_by_label("Project").fill("no such project")
+    page.get_by_label("Upload files").set_input_files(tmp_path / "reads.fq")
+    expect(page.locator("#upload .fault")).to_contain_text("no such project")
+    expect(page.get_by_role("button", name="Submit")).to_be_enabled()
+    assert all("404" in fault for fault in reader.faults), reader.faults
 
 
 def test_the_list_follows_a_run(cluster: Cluster, reader: Visitor) -> None:

@@ -32,7 +32,7 @@ async def test_columns_are_in_the_address(here: PageSite, browser: Browser) -> N
     assert heads[-5:] == ["User", "Project", "Image", "CPUs", "Memory"]
     words = await browser.words(f"/ui/requests?{EVERY}")
     image = request["container_image"]
-    assert f"lab {image} 2 512.0 MiB used 300.0 MiB" in words
+    assert f"lab {image[:12]} 2 512.0 MiB used 300.0 MiB" in words
     collections = await here.world.ok(
         "GET", "collections", params={"filters": [["portable_data_hash", "=", image]]}
     )
@@ -53,7 +53,7 @@ async def test_rows_keep_their_columns(here: PageSite, browser: Browser) -> None
     match = re.search(r'id="rows" hx-get="([^"]*)"', text)
     assert match is not None
     rows = await browser.text(match[1].replace("&amp;", "&"))
-    assert rows.count('class="c-more"') == 5
+    assert rows.count('class="c-extra"') == 5
     assert "Of no run" in rows
     assert 'data-label="Memory"' in rows
 

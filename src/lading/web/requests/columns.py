@@ -20,6 +20,8 @@ from lading.web.requests.rows import RequestRow
 from lading.web.runs.rows import names_of
 from lading.web.visit import Visit
 
+_SHORT: Final = 12
+"""Digits of the hash of an image without a name."""
 LABELS: Final[Mapping[str, str]] = {
     "user": "User",
     "project": "Project",
@@ -197,7 +199,8 @@ def _cell(
         return _project_cell(str(request["owner_uuid"]), names)
     if column == "image":
         image = str(request["container_image"] or "")
-        return ColumnCell(label=label, shown=images.get(image, image))
+        short = image[:_SHORT] if is_pdh(image) else image
+        return ColumnCell(label=label, shown=images.get(image, short))
     constraints = request["runtime_constraints"] or {}
     if column == "cpus":
         return ColumnCell(label=label, shown=str(_largest(constraints.get("vcpus")) or ""))

@@ -78,6 +78,9 @@ async def show_timeline(visit: Visit) -> Response:
         run=view.record,
         row=view.row,
         chart=chart,
+        labels={group.name: _label(group) for group in group_steps(view.steps)}
+        if is_folded
+        else {},
         width=_WIDTH,
         reused=sum(step.is_reused for step in view.steps),
     )
