@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from lading.client.run_records.program import RunBlock, run
     from lading.client.runs import Output, Run, RunFailed, RunFuture, Runs
     from lading.client.site import Site, connect
+    from lading.client.templates.program import ProgramTemplate, TemplateRun, template
 
 __all__ = [
     "Executor",
     "Output",
     "Path",
+    "ProgramTemplate",
     "RemoteFunction",
     "Run",
     "RunBlock",
@@ -26,19 +28,24 @@ __all__ = [
     "RunFuture",
     "Runs",
     "Site",
+    "TemplateRun",
     "__version__",
     "connect",
     "run",
+    "template",
 ]
 __version__ = "0.3.0"
 _HOMES = {
     "Executor": "executor",
     "Path": "remote_files.path",
+    "ProgramTemplate": "templates.program",
     "RemoteFunction": "functions",
     "RunBlock": "run_records.program",
     "Site": "site",
+    "TemplateRun": "templates.program",
     "connect": "site",
     "run": "run_records.program",
+    "template": "templates.program",
 }
 
 

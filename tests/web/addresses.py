@@ -11,6 +11,8 @@ from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import quote, urlencode
 
+import msgspec
+
 from lading.web.app import ROUTES
 from lading.web.routes import PageRoute
 from tests.web.browsing import PageSite
@@ -116,6 +118,7 @@ async def evil_site(here: PageSite) -> EvilSite:
             trashed["uuid"],
             hook["uuid"],
             run,
+            await _evil_template(here),
         ],
         query=urlencode(parameters),
     )
@@ -139,6 +142,26 @@ async def _evil_run(here: PageSite, output: str) -> str:
     end = {"outcome": "failed", "note": EVIL}
     await world.ok("POST", f"groups/{run['uuid']}/end_run", end)
     return str(run["uuid"])
+
+
+async def _evil_template(here: PageSite) -> str:
+    """A template with a form of all kinds of fields; its uuid."""
+    request = {"name": EVIL, "command": [EVIL, EVIL], "container_image": EVIL}
+    words = {"title": EVIL, "description": EVIL}
+    properties = {
+        "text": {"type": "string", "default": EVIL, **words},
+        "choice": {"type": "string", "enum": [EVIL], "default": EVIL, **words},
+        "number": {"type": "number", "default": 1, "minimum": 0, **words},
+        "list": {"type": "array", "default": [EVIL], **words},
+    }
+    version = {"number": 1, "parameters": {"properties": properties}, "requests": [request],
+               "bindings": {"text": [{"step": 0, "at": "command", "index": 1}]}, "note": EVIL,
+               "origin": {"name": EVIL}}  # fmt: skip
+    document = {"class": "LadingTemplate", "versions": [version, {**version, "number": 2}]}
+    about = {"name": EVIL, "description": EVIL}
+    definition = msgspec.json.encode(document).decode().replace("\u202e", "\\u202e")
+    made = await here.world.ok("POST", "workflows", {**about, "definition": definition})
+    return str(made["uuid"])
 
 
 async def _jane_like(here: PageSite) -> str:

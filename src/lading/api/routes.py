@@ -34,6 +34,7 @@ from lading.api.resources import (
     workflows,
 )
 from lading.api.resources.accounts import agreements, quotas, shares, tokens, user_merging, users
+from lading.api.resources.runs import batches as runs_batches
 from lading.api.resources.runs import reading as runs_reading
 from lading.api.resources.runs import writing as runs_writing
 from lading.core.errors import Forbidden
@@ -83,6 +84,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **collections.HANDLERS,
     **lineage.HANDLERS,
     **container_requests.HANDLERS,
+    **runs_batches.HANDLERS,
     **cancellations.HANDLERS,
     **progress.HANDLERS,
     **containers.HANDLERS,

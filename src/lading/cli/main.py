@@ -47,6 +47,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.runs.commands",
             "List runs of pipelines; show, follow, compare, report, cancel one.",
         ),
+        "template": (
+            "lading.cli.templates.commands",
+            "Save a run as a template with parameters; list, show, run templates.",
+        ),
         "cost": (
             "lading.cli.running.costs",
             "Show the cost of requests, savings by reuse, and losses.",

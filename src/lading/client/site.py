@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 from weakref import WeakSet
 
-from lading.client.api import ApiClient
+from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
 from lading.client.request_options import (
     Amount,
@@ -233,7 +233,11 @@ class Site:
 
     def put(self, path: str | Path) -> str:
         """Store a file or directory; its portable data hash."""
-        return str(self.call(self._submitter.deposit(Path(path)))["portable_data_hash"])
+        return str(self.put_mount(path)["portable_data_hash"])
+
+    def put_mount(self, path: str | Path) -> Record:
+        """Store a file or directory; the mount that shows it."""
+        return self.call(self._submitter.deposit(Path(path)))
 
     def call(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Run a coroutine in the loop of the site, and wait for its result. Raises Invalid if the

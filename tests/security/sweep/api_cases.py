@@ -206,6 +206,7 @@ _VALUES: Final[Mapping[str, Callable[[RecordType, Victim], JSON]]] = {
     "replace_segments": lambda kind, victim: {
         "d41d8cd98f00b204e9800998ecf8427e+0 0 0": f"{victim.block} 0 1"
     },
+    "run": lambda kind, victim: {"name": "forged", "project": victim.project},
     "satisfy": _constant(True),
     "scopes": _constant(["all"]),
     "select": _select,

@@ -5,19 +5,14 @@ A handler checks the call and lets `core.containers.request` make the change; a 
 the request (`api.container_assignment`); the dispatcher (`dispatch.loop`) has it run, and the
 request becomes Final when the container ends (`api.completion`).
 
-Many in a call (`POST container_requests/batch`; docs/spec/api, section Batches of requests): the
-items are created in their order, in transactions of many. An item names an earlier one of the same
-call as `#N`, N counted from 0: in `depends_on`, and as the `container_request` of an `output`
-mount. So a whole pipeline is one call.
+Many in a call: `runs.batches`.
 
 Source: docs/spec/containers, sections Request states and Dependencies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Final
 
 from lading.api import authorization, completion
@@ -30,7 +25,6 @@ from lading.api.resources.held_polls import wait_for_end
 from lading.api.resources.repositories import look_up
 from lading.api.serializer import check_match, show
 from lading.api.server.identifiers import ApiClock
-from lading.api.server.vocabulary import VOCABULARY
 from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.config.site import Config
 from lading.core.containers import request, request_phases
@@ -39,13 +33,11 @@ from lading.core.containers.container import Container
 from lading.core.containers.mounting import mounts
 from lading.core.containers.mounting.git_trees import NO_TREES, GitTrees
 from lading.core.containers.mounting.mounts import MountKind
-from lading.core.containers.priority import bind_siblings
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.request_phases import RequestState
 from lading.core.containers.request_rules import Parent
-from lading.core.errors import Invalid, LadingError, Malformed, NotFound, RequestError
+from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix
-from lading.core.quantities import later
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.container_types import CONTAINERS, REQUESTS
@@ -453,113 +445,6 @@ async def check_dependencies(
         frontier = [uuid for uuid in dict.fromkeys(further) if uuid not in seen_uuids]
 
 
-MAX_ITEMS: Final = 1000
-"""Requests of one call; an atomic one holds the write lock for some 2 s then."""
-# Requests of a transaction of a call that is not atomic: about 0.1 s of the write lock.
-_TOGETHER: Final = 50
-
-# Seconds between the creation times of two items.
-_APART: Final = 1e-6
-
-
-@dataclass(slots=True)
-class _Item:
-    """One request of the call: its number, its uuid, its attributes with uuids in place of `#N`."""
-
-    number: int
-    uuid: str
-    given: Record
-    trees: GitTrees | None
-
-
-async def create_requests(call: ApiCall) -> ApiResponse:
-    """Create the requests; the answer has a record for each, in their order, or `errors`.
-
-    Unless `atomic` is false, the first one that cannot be created makes the whole call fail, with
-    the number of the item, and nothing is stored.
-    """
-    select = check_select(call.params.get("select"), REQUESTS)
-    is_atomic = call.params.get("atomic", True)
-    if not isinstance(is_atomic, bool):
-        raise Malformed("atomic: must be true or false")
-    items = await _items(call)
-    answers: list[JSON]
-    if is_atomic:
-        answers = [show(REQUESTS, row, select) for row in await _create_all(call, items)]
-    else:
-        answers = []
-        for start in range(0, len(items), _TOGETHER):
-            some = items[start : start + _TOGETHER]
-            answers += [
-                show(REQUESTS, outcome, select) if isinstance(outcome, dict) else _refusal(outcome)
-                for outcome in await _create_possible(call, some)
-            ]
-    return ApiResponse(body={"kind": "lading#containerRequestBatch", "items": answers})
-
-
-def _refusal(error: LadingError) -> JSON:
-    return {"errors": [error.message], "status": error.status}
-
-
-async def _items(call: ApiCall) -> list[_Item]:
-    sent = call.params.get("container_requests")
-    if not isinstance(sent, list) or not all(isinstance(attributes, dict) for attributes in sent):
-        raise Malformed("container_requests: must be an array of objects of attributes")
-    if not 1 <= len(sent) <= MAX_ITEMS:
-        raise Invalid(f"container_requests: has {len(sent)} items; 1 to {MAX_ITEMS} are possible")
-    uuids = [call.services.ids.new_uuid(Infix.REQUEST) for _ in sent]
-    await mount_contents.look_up(
-        call.services, call.caller, [attributes.get("mounts") for attributes in sent]
-    )
-    items = []
-    for number, attributes in enumerate(sent):
-        with _naming(number):
-            if isinstance(attributes.get("properties"), dict):
-                call.services.features[VOCABULARY].check(attributes["properties"])
-            bound = bind_siblings(attributes, uuids[:number])
-            trees = await look_up_trees(call, bound)
-        items.append(_Item(number, uuids[number], bound, trees))
-    return items
-
-
-async def _create_all(call: ApiCall, items: Sequence[_Item]) -> list[Record]:
-    """Create all items in one transaction; raises the error of the first that is refused."""
-    rows = []
-    async with call.services.database.writing() as tx:
-        unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
-        siblings: set[str] = set()
-        for item in items:
-            # Equal times would leave the order of their containers to chance.
-            unit.now = later(unit.now, _APART)
-            with _naming(item.number):
-                rows.append(await add_to(unit, call, item.given, item.trees, item.uuid, siblings))
-            siblings.add(item.uuid)
-        await unit.settle()
-    return rows
-
-
-async def _create_possible(call: ApiCall, items: Sequence[_Item]) -> list[Record | LadingError]:
-    """Create these items if possible together, else each by itself; a record or the error of
-    each.
-    """
-    try:
-        return list(await _create_all(call, items))
-    except RequestError as error:
-        if len(items) == 1:
-            return [error]
-    return [(await _create_possible(call, [item]))[0] for item in items]
-
-
-@contextmanager
-def _naming(number: int) -> Iterator[None]:
-    """Name the item in the message of an error."""
-    try:
-        yield
-    except RequestError as error:
-        error.args = (f"#{number}: {error.message}", *error.args[1:])
-        raise
-
-
 HANDLERS: Final = {
     "container_requests.list": list_requests,
     "container_requests.get": get_request,
@@ -568,5 +453,4 @@ HANDLERS: Final = {
     "container_requests.delete": delete_request,
     "container_requests.cancel": cancel_request,
     "container_requests.satisfy": satisfy_request,
-    "container_requests.batch": create_requests,
 }

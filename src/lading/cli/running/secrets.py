@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -65,7 +65,9 @@ def read_secrets(options: Sequence[SecretOption], *, needed: Iterable[str] = ())
     return contents
 
 
-def read_needed(options: Sequence[SecretOption], requests: Iterable[Record]) -> dict[str, str]:
+def read_needed(
+    options: Sequence[SecretOption], requests: Iterable[Mapping[str, Any]]
+) -> dict[str, str]:
     """The contents of the secrets that requests need, by their names, given or asked for. Raises
     UsageError for one that none of them needs, Invalid.
     """
@@ -76,7 +78,7 @@ def read_needed(options: Sequence[SecretOption], requests: Iterable[Record]) -> 
     )
     unneeded = next((option.name for option in options if option.name not in needed), None)
     if unneeded is not None:
-        raise click.UsageError(f"--secret {unneeded}: no request that is run again needs it")
+        raise click.UsageError(f"--secret {unneeded}: no request that is run needs it")
     return read_secrets(options, needed=needed)
 
 

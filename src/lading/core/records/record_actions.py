@@ -209,6 +209,11 @@ PLANNING: Final = (
             default=True,
             doc="Create all or none; else every one that can be created.",
         ),
+        Parameter(
+            name="run",
+            type=Type.OBJECT,
+            doc="Begin or join an attempt of a run, as begin_run; they are its steps.",
+        ),
         Parameter(name="select", type=Type.ARRAY, doc="Attributes to return."),
         answer="object",
     ),

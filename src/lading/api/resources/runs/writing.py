@@ -5,8 +5,8 @@ Source: docs/spec/api, section Runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from lading.api import authorization
 from lading.api.http import ApiCall, ApiResponse
@@ -39,7 +39,14 @@ async def begin_run(call: ApiCall) -> ApiResponse:
     """Begin or join an attempt: {"uuid", "name", "attempt", "is_new"}. Raises Invalid for a name
     that a project has which is no run.
     """
-    params, services, caller = call.params, call.services, call.caller
+    async with call.services.database.writing() as tx:
+        begun = await begin_within(tx, call, call.params)
+    return ApiResponse(body=begun)
+
+
+async def begin_within(tx: Transaction, call: ApiCall, params: Mapping[str, Any]) -> Record:
+    """Begin or join an attempt within a transaction: the answer of `begin_run`. Raises as that."""
+    services, caller = call.services, call.caller
     name = attempts.check_name(params.get("name"))
     owner = params.get("project") or caller.user_uuid
     number = parse_number(params.get("attempt"))
@@ -53,20 +60,28 @@ async def begin_run(call: ApiCall) -> ApiResponse:
         params=parse_object("params", params.get("params")),
         source=parse_object("source", params.get("source")),
     )
-    async with services.database.writing() as tx:
-        old = await _named(tx, owner, name)
-        if old is None:
-            project, attempt = await _make(tx, call, name, owner, fresh, number)
-        else:
-            project, attempt = await _join(tx, call, old["uuid"], fresh, number)
-    return ApiResponse(
-        body={
-            "uuid": project["uuid"],
-            "name": project["name"],
-            "attempt": attempt.number,
-            "is_new": attempt.began_at == now,
-        }
-    )
+    old = await _named(tx, owner, name)
+    if old is None:
+        project, attempt = await _make(tx, call, name, owner, fresh, number)
+    else:
+        project, attempt = await _join(tx, call, old["uuid"], fresh, number)
+    return {
+        "uuid": project["uuid"],
+        "name": project["name"],
+        "attempt": attempt.number,
+        "is_new": attempt.began_at == now,
+    }
+
+
+def as_step(attributes: Mapping[str, JSON], begun: Record) -> Record:
+    """The attributes of a request as a step of an attempt that was begun."""
+    properties = attributes.get("properties")
+    named = properties if isinstance(properties, Mapping) else {}
+    return {
+        **attributes,
+        "owner_uuid": begun["uuid"],
+        "properties": {**named, attempts.ATTEMPT: begun["attempt"]},
+    }
 
 
 async def end_run(call: ApiCall) -> ApiResponse:

@@ -1,0 +1,1 @@
+"""`lading template`: pipelines with named parameters, saved, shown and run."""

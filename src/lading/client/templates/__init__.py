@@ -1,0 +1,1 @@
+"""Templates as clients save, find and run them. Open `records` first."""
