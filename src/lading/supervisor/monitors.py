@@ -24,7 +24,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -54,6 +54,10 @@ from lading.supervisor.preemption import (
 from lading.supervisor.rootless import entered
 from lading.supervisor.session import SupervisorSession
 from lading.supervisor.supervisor_config import SupervisorConfig
+
+# Few containers have GPUs.
+if TYPE_CHECKING:
+    from lading.supervisor.limits.gpu_samples import GpuSampler
 
 # Seconds and bytes.
 SAVE_PERIOD = 1800.0
@@ -95,6 +99,8 @@ class Monitors:
     """Opens the gateway of a container that has none yet, once it has run for a moment."""
     is_resumed: bool = False
     """An earlier supervisor has watched over the command, and posted a part of the live log."""
+    gpus: GpuSampler | None = None
+    """Samples the GPUs of the container."""
     notice: Notice | None = None
     """The latest notice of preemption."""
     usage: UsageSampler = field(init=False)
@@ -111,7 +117,7 @@ class Monitors:
         # For a container on several machines, only the processes on this machine are counted.
         if self.session.container.nodes > 1:
             return {}
-        return self.usage.used
+        return {**self.usage.used, **(self.gpus.used if self.gpus is not None else {})}
 
     @asynccontextmanager
     async def beside(self, engine: Engine) -> AsyncGenerator[None]:
@@ -136,6 +142,8 @@ class Monitors:
             self._save_when_asked(),
             self._reprice_when_told(),
         ]
+        if self.gpus is not None:
+            works.append(self.gpus.run(interval=config.usage_interval))
         if self.keep is not None and self.keep.is_open and self.on_unmounted is not None:
             works.append(_call_after(self.keep.ended(), self.on_unmounted))
         if self.disk is not None and self.on_full is not None:
@@ -154,6 +162,8 @@ class Monitors:
             # ignored.
             await asyncio.gather(*tasks, return_exceptions=True)
             self.usage.finish()
+            if self.gpus is not None and (sentences := self.gpus.summary()):
+                self.log.say("\n".join(sentences))
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -84,3 +84,19 @@ def test_a_long_history_becomes_coarse() -> None:
 )
 def test_the_name_of_a_machine(text: str, name: str) -> None:
     assert machine_name(text) == name
+
+
+def test_gpus_are_added_up() -> None:
+    history = UsageHistory(most=10)
+    at = "2026-01-01T00:00:0{}.000000000Z"
+    for line in (
+        f"{at.format(0)} mem 1 cache 5 rss",
+        f"{at.format(1)} gpu:nvidia0 50 percent 3 used 9 total",
+        f"{at.format(1)} gpu:nvidia1 4 used 9 total",
+        f"{at.format(2)} gpu:nvidia0 90 percent 8 used 9 total",
+        f"{at.format(3)} mem 1 cache 5 rss",
+        f"{at.format(4)} gpu:nvidia0 100 percent 1 used 9 total",
+    ):
+        history.add(line)
+    assert [(point.gpu, point.gpu_memory) for point in history.points] == [(0.5, 7.0), (1.0, 1.0)]
+    assert history.points[0].memory == 5.0

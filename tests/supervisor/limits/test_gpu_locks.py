@@ -44,7 +44,6 @@ async def test_the_devices_of_the_gpu_and_those_that_all_need(told: SupervisorCo
     assert given == Given(
         devices=tuple(Device(f"{told.device_root}{name}", name) for name in names),
         cuda=(0,),
-        gpus=(GpuDevice(0, "nvidia0"),),
     )
     assert given.sentence == "given the devices /dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0"
     locks.release()
@@ -193,7 +192,8 @@ async def test_instances_are_given_with_their_capabilities(told: SupervisorConfi
     first.release()
     second.release()
     only = GpuLocks(structs.replace(told, visible_gpus="MIG-bbbbbbbb"))
-    assert [gpu.name for gpu in (await only.take(ONE)).gpus] == ["nvidia0:1"]
+    await only.take(ONE)
+    assert [gpu.name for gpu in only.taken] == ["nvidia0:1"]
     only.release()
 
 
@@ -204,10 +204,12 @@ async def test_the_smallest_that_suits_is_given(told: SupervisorConfig) -> None:
     )
     config = structs.replace(told, gpus=gpus)
     locks = GpuLocks(config)
-    assert [gpu.number for gpu in (await locks.take(ONE)).gpus] == [1]
+    await locks.take(ONE)
+    assert [gpu.number for gpu in locks.taken] == [1]
     large = {"gpu": {"stack": "cuda", "device_count": 1, "vram": 40}}
     other = GpuLocks(config)
-    assert [gpu.number for gpu in (await other.take(large)).gpus] == [0]
+    await other.take(large)
+    assert [gpu.number for gpu in other.taken] == [0]
     locks.release()
     other.release()
 

@@ -71,6 +71,21 @@ async def test_who_has_which_gpu(here: PageSite) -> None:
     assert report["machines"][0]["gpus"][0]["container"] == container
 
 
+async def test_how_gpus_are_used_and_which_failed(here: PageSite) -> None:
+    gpus = [
+        {
+            "device": "nvidia0", "kind": "a100", "busy": 0.45, "memory": 40 << 30,
+            "memory_used": 1 << 30,
+        },
+        {"device": "nvidia1", "fault": "Xid 79"},
+    ]  # fmt: skip
+    await _report(here, gpus=gpus, actions=["hold", "restore"])
+    words = await (await here.logged_in()).words("/ui/machines")
+    assert "nvidia0 : free a100; 45 % busy, 1.0 GiB of 40.0 GiB" in words
+    assert "nvidia1 : ✗ out of service Xid 79" in words
+    assert "Restore" in words
+
+
 async def test_what_others_see(here: PageSite) -> None:
     request = await here.world.submit("x", name="secret-name")
     await _report(here, containers=[request["container_uuid"]])

@@ -158,7 +158,7 @@ class _QueueWatch:
                 for machine in report["machines"]:
                     for gpu in machine.get("gpus") or ():
                         if gpu["container"]:
-                            devices.setdefault(gpu["container"], []).append(gpu["device"])
+                            devices.setdefault(gpu["container"], []).append(_gpu_in_use(gpu))
         return devices
 
     async def _open(self) -> tuple[list[RequestOutcome], int]:
@@ -225,6 +225,12 @@ class _QueueWatch:
             "name": name_of(head.request),
             "why": str(answer.get("scheduling_status") or ""),
         }
+
+
+def _gpu_in_use(gpu: Record) -> str:
+    """A GPU with the share of the time in which it works, where that is known."""
+    busy = gpu.get("busy")
+    return str(gpu["device"]) if busy is None else f"{gpu['device']} {100 * busy:.0f}%"
 
 
 def _waits(outcome: RequestOutcome) -> bool:

@@ -62,7 +62,18 @@ def describe(container: Record) -> list[tuple[str, str]]:
     if cpu is not None:
         of = f", {100 * busy / vcpus:.0f}% of {vcpus} vcpus" if busy is not None and vcpus else ""
         pairs.append(("cpu", f"{display.duration(cpu)}{of}{_fewer(container, busy, vcpus)}"))
+    gpus, gpu_memory = _amount(container, "gpu"), _amount(container, "gpu_memory")
+    if gpus is not None or gpu_memory:
+        words = [] if gpus is None else [f"{100 * gpus / _gpu_count(container):.0f}% busy"]
+        words += [f"{display.size(gpu_memory)} of memory at most"] if gpu_memory else []
+        pairs.append(("gpus", ", ".join(words)))
     return pairs
+
+
+def _gpu_count(container: Record) -> int:
+    gpu = (container.get("runtime_constraints") or {}).get("gpu")
+    count = gpu.get("device_count") if isinstance(gpu, dict) else None
+    return count if isinstance(count, int) and count > 0 else 1
 
 
 def _less_memory(memory: float, ram: int) -> str:

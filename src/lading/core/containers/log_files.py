@@ -14,7 +14,7 @@ from typing import Final
 from lading.core.quantities import parse_time
 
 # A sample of `crunchstat.txt`: time, subject, and the amounts; a file of Arvados has a prefix.
-_LINE: Final = re.compile(r"(\S+Z) (?:crunchstat: )?(mem|cpu|blkio|net)(?::\S*)? (.+)")
+_LINE: Final = re.compile(r"(\S+Z) (?:crunchstat: )?(mem|cpu|blkio|net|gpu)(?::(\S*))? (.+)")
 _NODE: Final = re.compile(r"^\S+ (\S+) ", re.MULTILINE)
 
 
@@ -35,6 +35,10 @@ class UsagePoint:
     disk_written: float | None = None
     received: float | None = None
     sent: float | None = None
+    gpu: float | None = None
+    """GPUs in use, the shares of all together."""
+    gpu_memory: float | None = None
+    """Bytes of all of its GPUs."""
 
 
 class UsageHistory:
@@ -48,6 +52,7 @@ class UsageHistory:
         self._waiting: list[UsagePoint] = []
         self._points: list[UsagePoint] = []
         self._present: dict[str, float] = {}
+        self._gpus: set[str] = set()
 
     def add(self, line: str) -> None:
         """Take a line of `crunchstat.txt` into account; others are skipped."""
@@ -56,13 +61,17 @@ class UsageHistory:
             return
         try:
             at = parse_time(match[1])
-            values = _values(match[3])
+            values = _values(match[4])
         except ValueError:
             return
         kind = match[2]
         # The first line of each sample tells the memory.
         if kind == "mem":
             self._finish()
+        # GPUs are sampled apart: two samples of one may fall between two of the memory.
+        if kind == "gpu" and match[3] in self._gpus:
+            return
+        self._gpus.update({match[3]} if kind == "gpu" else ())
         self._present.setdefault("at", _seconds(at))
         for name, value in _rates(kind, *values):
             self._present[name] = self._present.get(name, 0.0) + value
@@ -78,7 +87,7 @@ class UsageHistory:
         if not self._present:
             return
         self._waiting.append(_point(self._present))
-        self._present = {}
+        self._present, self._gpus = {}, set()
         if len(self._waiting) < self._merged:
             return
         self._points.append(_mean(self._waiting))
@@ -118,6 +127,10 @@ def _rates(
 ) -> Iterable[tuple[str, float]]:
     if kind == "mem":
         yield "memory", totals.get("rss", 0.0)
+    elif kind == "gpu":
+        if "percent" in totals:
+            yield "gpu", totals["percent"] / 100
+        yield "gpu_memory", totals.get("used", 0.0)
     elif seconds > 0:
         if kind == "cpu":
             yield "cpu", (added.get("user", 0.0) + added.get("sys", 0.0)) / seconds
@@ -138,6 +151,8 @@ def _point(values: Mapping[str, float]) -> UsagePoint:
         disk_written=values.get("disk_written"),
         received=values.get("received"),
         sent=values.get("sent"),
+        gpu=values.get("gpu"),
+        gpu_memory=values.get("gpu_memory"),
     )
 
 
@@ -150,6 +165,7 @@ def _mean(points: Iterable[UsagePoint]) -> UsagePoint:
         return sum(numbers) / len(numbers) if numbers else None
 
     memory = [point.memory for point in some if point.memory is not None]
+    gpu_memory = [point.gpu_memory for point in some if point.gpu_memory is not None]
     return UsagePoint(
         at=some[-1].at,
         cpu=mean([point.cpu for point in some]),
@@ -158,4 +174,6 @@ def _mean(points: Iterable[UsagePoint]) -> UsagePoint:
         disk_written=mean([point.disk_written for point in some]),
         received=mean([point.received for point in some]),
         sent=mean([point.sent for point in some]),
+        gpu=mean([point.gpu for point in some]),
+        gpu_memory=max(gpu_memory, default=None),
     )

@@ -9,6 +9,7 @@ import contextlib
 import functools
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lading.core.containers.constraints import KEEP_ON_FAILURE
@@ -22,6 +23,7 @@ from lading.supervisor.lifecycle.start import open_gateway
 from lading.supervisor.machine import log_machine
 
 if TYPE_CHECKING:
+    from lading.supervisor.limits.gpu_samples import GpuSampler
     from lading.supervisor.monitors import Monitors
 
 # Seconds to read the rest of the output of an ended command.
@@ -169,7 +171,18 @@ def _accompany(run: ContainerRun) -> Monitors:
         on_full=end_overfull,
         gateway=functools.partial(open_gateway, run) if run.config.is_started else None,
         is_resumed=run.facts.is_resumed,
+        gpus=_gpu_sampler(run),
     )
+
+
+def _gpu_sampler(run: ContainerRun) -> GpuSampler | None:
+    if not run.preparation.gpu_locks.taken:
+        return None
+    # Imported here: few containers have GPUs.
+    from lading.supervisor.limits.gpu_samples import GpuSampler
+
+    root = Path(run.config.device_root)
+    return GpuSampler(run.log, root, run.preparation.gpu_locks.taken)
 
 
 def _become_idle(run: ContainerRun) -> None:

@@ -39,8 +39,7 @@ _PAUSE = 0.1
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
     """Result of locking: device files, and the driver's files and variables with them; else the
-    numbers of its NVIDIA GPUs, for a program of NVIDIA that adds these. `gpus` are the GPUs, and
-    `notes` are for the log.
+    numbers of its NVIDIA GPUs, for a program of NVIDIA that adds these. `notes` are for the log.
     """
 
     devices: tuple[Device, ...] = ()
@@ -48,7 +47,6 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     environment: tuple[tuple[str, str], ...] = ()
     hooks: tuple[EngineHook, ...] = ()
     cuda: tuple[int, ...] = ()
-    gpus: tuple[GpuDevice, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -67,6 +65,8 @@ class GpuLocks:
     def __init__(self, config: SupervisorConfig) -> None:
         self._config = config
         self._held: list[int] = []
+        self.taken: tuple[GpuDevice, ...] = ()
+        """The GPUs that were locked last."""
 
     async def take(
         self, constraints: Mapping[str, object], *, patience: float = _PATIENCE
@@ -102,13 +102,13 @@ class GpuLocks:
         except ExecutionError:
             self.release()
             raise
+        self.taken = locked
         return Given(
             devices=files.devices,
             binds=files.binds,
             environment=files.environment,
             hooks=files.hooks,
             cuda=() if files.has_driver else _numbers(locked),
-            gpus=locked,
             notes=files.notes,
         )
 

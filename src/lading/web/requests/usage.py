@@ -92,9 +92,12 @@ def _chosen(visit: Visit, attempts: list[str]) -> str:
 def _plots(constraints: Mapping[str, Any], points: list[UsagePoint]) -> Iterator[UsagePlot]:
     """The plots for which there are values."""
     vcpus, ram = (_number(constraints.get(name)) for name in ("vcpus", "ram"))
+    gpus: Mapping[str, Any] = constraints.get("gpu") or {}
     wanted = (
         _plot("cpu", "Processors", "number", {"cpu": "in use"}, asked=vcpus),
         _plot("memory", "Memory", "bytes", {"memory": "in use"}, asked=ram),
+        _plot("gpu", "GPUs", "number", {"gpu": "in use"}, asked=_number(gpus.get("device_count"))),
+        _plot("gpu-memory", "Memory of GPUs", "bytes", {"gpu_memory": "in use"}),
         _plot("disk", "Disk", "rate", {"disk_read": "read", "disk_written": "written"}),
         _plot("network", "Network", "rate", {"received": "received", "sent": "sent"}),
     )

@@ -51,11 +51,18 @@ class MachineRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineGpuRow:
-    """A GPU of a machine, and the request whose container has it, if the reader may see that."""
+    """A GPU of a machine, and the request whose container has it, if the reader may see that.
+
+    `use` says how busy it is and how much of its memory is in use, `fault` why it is out of
+    service.
+    """
 
     device: str
     is_used: bool
     request: Record | None
+    kind: str = ""
+    use: str = ""
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,11 +164,23 @@ def _row(dispatcher: str, machine: Record, running: dict[str, Record]) -> Machin
                 device=gpu["device"],
                 is_used=gpu["is_used"],
                 request=running.get(gpu["container"]),
+                kind=gpu.get("kind", ""),
+                use=_gpu_use(gpu),
+                fault=gpu.get("fault", ""),
             )
             for gpu in machine["gpus"]
         ],
         others=machine["container_count"] - len(requests),
     )
+
+
+def _gpu_use(gpu: Record) -> str:
+    """The use of a GPU in words; "" where its driver does not tell it."""
+    busy, memory = gpu.get("busy"), gpu.get("memory") or 0
+    words = [] if busy is None else [f"{100 * busy:.0f} % busy"]
+    if memory and busy is not None:
+        words.append(f"{size(gpu['memory_used'])} of {size(memory)}")
+    return ", ".join(words)
 
 
 def _in_use(used: float, total: float, shown: Callable[[Any], str]) -> str:
