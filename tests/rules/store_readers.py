@@ -37,6 +37,7 @@ _OPERATOR = "for the operator of the site, at the command line of the server"
 WITHOUT_READER: Final = MappingProxyType(
     {
         "cancellations.get": "the handler answers its user and admins alone",
+        "cancellations.get_now": _WORK,
         "cancellations.unfinished": _WORK,
         "cancellations.features_in_use": "decides which features take part in a transaction",
         "cancellations.taken": _WORK,

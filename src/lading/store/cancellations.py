@@ -19,7 +19,7 @@ from lading.core.quantities import later
 from lading.core.records.expressions import Expression, SortKey
 from lading.core.records.schema import JSON, Record
 from lading.store import quotas
-from lading.store.database import Dialect, Row, Transaction, Value
+from lading.store.database import Deferred, Dialect, Row, Transaction, Value
 from lading.store.leases import WorkLease
 from lading.store.query import ConditionWriter, order_by
 
@@ -80,34 +80,43 @@ def start_of(created_at: str) -> tuple[str, str]:
 
 
 async def put(tx: Transaction, cancellation: Cancellation) -> None:
-    """Store a cancellation, in place of its earlier state."""
+    """Store a cancellation, in place of its earlier state, deferred."""
     assignments = ", ".join(
         f"{name} = excluded.{name}" for name in _COLUMNS.split(", ") if name != "id"
     )
-    await tx.execute(
+    sql = (
         f"INSERT INTO cancellations ({_COLUMNS}) VALUES ({', '.join('?' * 13)})"
-        f" ON CONFLICT (id) DO UPDATE SET {assignments}",
-        (
-            cancellation.id,
-            cancellation.user_uuid,
-            msgspec.json.encode(cancellation.filters).decode(),
-            cancellation.created_at,
-            cancellation.total,
-            cancellation.cancelled,
-            cancellation.refused,
-            *cancellation.position,
-            cancellation.finished_at,
-            cancellation.error,
-            cancellation.holder,
-            cancellation.held_until,
-        ),
+        f" ON CONFLICT (id) DO UPDATE SET {assignments}"
     )
+    values = (
+        cancellation.id,
+        cancellation.user_uuid,
+        msgspec.json.encode(cancellation.filters).decode(),
+        cancellation.created_at,
+        cancellation.total,
+        cancellation.cancelled,
+        cancellation.refused,
+        *cancellation.position,
+        cancellation.finished_at,
+        cancellation.error,
+        cancellation.holder,
+        cancellation.held_until,
+    )
+    await tx.defer(Deferred(sql=sql, values=values, row=f"cancellations {cancellation.id}"))
 
 
 async def get(tx: Transaction, id: str) -> Cancellation | None:
     """A cancellation."""
     rows = await tx.fetch(f"SELECT {_COLUMNS} FROM cancellations WHERE id = ?", (id,))
     return _cancellation(rows[0]) if rows else None
+
+
+async def get_now(tx: Transaction, id: str) -> tuple[Cancellation, int] | None:
+    """A cancellation, and the number of the last log row, 0 without one: by one query."""
+    rows = await tx.fetch(
+        f"SELECT {_COLUMNS}, (SELECT max(id) FROM logs) FROM cancellations WHERE id = ?", (id,)
+    )
+    return (_cancellation(rows[0]), int(rows[0][-1] or 0)) if rows else None
 
 
 async def unfinished(tx: Transaction) -> list[Cancellation]:

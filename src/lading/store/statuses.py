@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from lading.core.scheduling.wait_reasons import WaitReason
-from lading.store.database import Dialect, Transaction, Value
+from lading.store.database import Deferred, Dialect, Transaction, Value
 
 _Row = TypeVar("_Row")
 STATUS_TABLES = (
@@ -90,10 +90,17 @@ async def take_back_statuses(
 async def forget_statuses(
     tx: Transaction, dialect: Dialect, container_uuids: Collection[str]
 ) -> None:
-    """Delete what all dispatchers have said about why these containers wait."""
+    """Delete what all dispatchers have said about why these containers wait, deferred."""
     condition = dialect.among.format("container_uuid")
     uuids = msgspec.json.encode(list(container_uuids)).decode()
-    await tx.execute(f"DELETE FROM scheduling_statuses WHERE {condition}", (uuids,))
+    await tx.defer(
+        Deferred(
+            sql=f"DELETE FROM scheduling_statuses WHERE {condition}",
+            values=(uuids,),
+            row=f"scheduling_statuses {uuids}",
+            reads="scheduling_statuses",
+        )
+    )
 
 
 async def statuses_of(tx: Transaction, container_uuid: str, *, since: str) -> list[WaitReason]:

@@ -199,10 +199,12 @@ class CancellationWorker:
         async with services.database.writing(aside=True) as tx:
             began = loop.time()
             now = services.clock.now()
-            one = await cancellations.get(tx, id)
-            if one is None or one.finished_at is not None or one.is_held(self._holder, now):
+            found = await cancellations.get_now(tx, id)
+            if found is None:
                 return False
-            last = await audit.latest_in(tx)
+            one, last = found
+            if one.finished_at is not None or one.is_held(self._holder, now):
+                return False
             page = await self._next(tx, one, last)
             if page.step is not None and not page.step.singly:
                 following = replace(one, position=page.after)
