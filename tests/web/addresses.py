@@ -106,7 +106,8 @@ async def evil_site(here: PageSite) -> EvilSite:
     run = await _evil_run(here, data)
     hook = await world.ok("POST", "webhooks", {"name": EVIL, "url": "https://a.example/%3Cb%3E"})
     parameters = {"path": name, "file": "stderr.txt", "c": container, "with": again["uuid"],
-                  "from": request["uuid"], "said": "x"}  # fmt: skip
+                  "from": request["uuid"], "said": "x", "digest": "f" * 64,
+                  "name": EVIL}  # fmt: skip
     return EvilSite(
         me=me["uuid"],
         uuids=[

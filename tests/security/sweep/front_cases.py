@@ -172,7 +172,7 @@ def page_cases(victim: Victim) -> Iterator[Case]:
         "path": victim.file, "q": "cnry", "with": victim.requests["done"]["uuid"],
         "uuids": ",".join(victim.uuids["container_requests"]), "owner": victim.user_uuid,
         "from": victim.requests["done"]["uuid"], "c": victim.container("running"), "ended": "1",
-        "logs": "1", "results": "1", "far": "1",
+        "logs": "1", "results": "1", "far": "1", "digest": "f" * 64,
     }  # fmt: skip
     fields = {
         **asked, "who": "stranger", "sure": "yes", "name": "forged", "role": victim.project,
@@ -182,6 +182,7 @@ def page_cases(victim: Victim) -> Iterator[Case]:
         "project": victim.project, "url": "https://forged.example/", "types": "*",
         "scopes": "all", "for": victim.user_uuid, "vcpus": "1", "ram": "1 GiB",
         "image": RUNNER, "command": "true", "inputs": "", "environment": "", "run": "forged",
+        "digest": "f" * 64, "rights": "read",
     }  # fmt: skip
     for one in ROUTES:
         pattern = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", one.pattern.pattern)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from lading.core import ids
+from lading.core.policy.device_logins import digest_of
 from lading.core.quantities import format_time
 
 # Secrets of tokens that are kept in memory.
@@ -83,4 +84,4 @@ class Identifiers:
 
 def hash_secret(secret: str) -> str:
     """The form in which a secret is stored: its SHA-256, in hex."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return digest_of(secret)

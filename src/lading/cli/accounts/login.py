@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from lading.cli import display
 from lading.cli.interruption import run_in_loop
@@ -41,15 +42,17 @@ _LONGEST_TOKEN: Final = 10_000
     help="SHA-256 of the certificate, in place of the question about one that is not trusted.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address of the page; open no browser.")
+@click.option("--paste", is_flag=True, help="Ask for a token of the page, to be pasted here.")
 @display.with_json
 def login(
-    site: str, name: str, token_file: Any, fingerprint: str, no_browser: bool
+    site: str, name: str, token_file: Any, fingerprint: str, no_browser: bool, paste: bool
 ) -> display.Output:
     """Log in at a site elsewhere; later commands use it.
 
-    The page of the site opens in the browser, where you log in as the site asks for. Make a token
-    there, and paste it here. The token is kept in the keyring of the system, if the package
-    'keyring' is installed, else in a file that only you can read.
+    The page of the site opens in the browser. Log in there as the site asks for, compare the code,
+    and allow the login. Where there is no browser, open the printed address on any other machine.
+    The token is kept in the keyring of the system, if the package 'keyring' is installed, else in a
+    file that only you can read.
 
     A certificate that the store of the system does not trust is shown by its fingerprint, and used
     only if you agree. Compare it with the one that the admin of the site gives.
@@ -68,12 +71,16 @@ def login(
     certificate = run_in_loop(look_at(address))
     if not certificate.is_trusted:
         _agree(address, certificate, fingerprint)
-    pasted = _token(address, token_file, opens=not no_browser)
     logins = _logins()
     pinned = "" if certificate.is_trusted else certificate.pem
     with _kept_aside(pinned) as file:
-        server = Server(address=address, token=pasted, authorities=file, is_pinned=file is not None)
-        user, token, is_own = run_in_loop(_own_token(server))
+        server = Server(address=address, token="", authorities=file, is_pinned=file is not None)
+        if token_file is not None or paste:
+            sent = _token(address, token_file, opens=not no_browser)
+            work = _own_token(msgspec.structs.replace(server, token=sent))
+        else:
+            work = _allowed_token(server, opens=not no_browser)
+        user, token, is_own = run_in_loop(work)
     saved = SiteLogin(
         address=address,
         user=str(user.get("username") or user["uuid"]),
@@ -213,6 +220,31 @@ def _kept_aside(certificate: str) -> Generator[Path | None]:
         path = Path(folder) / "site.pem"
         path.write_text(certificate)
         yield path
+
+
+async def _allowed_token(server: Server, *, opens: bool) -> tuple[dict[str, Any], str, bool]:
+    """The user who allows this login on the page of the site, and its token. Raises
+    Unauthenticated, Unavailable.
+    """
+    import getpass
+    import secrets
+    import socket
+    import webbrowser
+
+    from lading.client.servers.device_login import page_address, wait_until_allowed
+    from lading.core.policy.device_logins import SECRET_BYTES, code_of, digest_of
+
+    secret = secrets.token_hex(SECRET_BYTES)
+    digest = digest_of(secret)
+    caller = f"lading of {getpass.getuser()} on {socket.gethostname()}"
+    page = page_address(server.address, digest, name=caller)
+    if not (opens and webbrowser.open(page)):
+        display.warn("open this address in a browser, on this or another machine:")
+        click.echo(page, err=True)
+    display.warn(f"log in there, and allow the login with the code {code_of(digest)}")
+    async with session_with(msgspec.structs.replace(server, token=secret)) as session:
+        user, token = await wait_until_allowed(session.api)
+    return user, f"v2/{token['uuid']}/{secret}", True
 
 
 async def _own_token(server: Server) -> tuple[dict[str, Any], str, bool]:

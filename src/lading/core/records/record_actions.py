@@ -305,3 +305,17 @@ def satisfiable(actions: tuple[RecordAction, ...]) -> tuple[RecordAction, ...]:
         else action
         for action in actions
     )
+
+
+def creatable_by_digest(actions: tuple[RecordAction, ...]) -> tuple[RecordAction, ...]:
+    """The actions, with the parameter `secret_digest` added to create."""
+    digest = Parameter(
+        name="secret_digest",
+        doc="SHA-256, in hex, of a secret that the caller made; the answer has no secret then.",
+    )
+    return tuple(
+        replace(action, parameters=(*action.parameters, digest))
+        if action.name == "create"
+        else action
+        for action in actions
+    )

@@ -16,6 +16,7 @@ from lading.core.records.record_actions import (
     LINEAGE,
     LIST,
     SPLICE,
+    creatable_by_digest,
     crud,
     general,
     member,
@@ -148,7 +149,7 @@ TOKENS: Final = RecordType(
         text("container_uuid", "The one container that this token is for.", hidden=True),
     ),
     actions=(
-        *CRUD,
+        *creatable_by_digest(CRUD),
         general("current", "GET", "The token of this call."),
         replace(
             general(

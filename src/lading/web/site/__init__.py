@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from lading.web.routes import PageRoute, route
-from lading.web.site import admin, images, machines, quotas, tokens, webhooks
+from lading.web.site import admin, device_login, images, machines, quotas, tokens, webhooks
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", images.PLACE, images.show),
@@ -15,6 +15,8 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", machines.PLACE, machines.show),
     route("GET", "/ui/machines/list", machines.refresh),
     route("POST", "/ui/machines/order", machines.order),
+    route("GET", device_login.PLACE, device_login.show),
+    route("POST", device_login.PLACE, device_login.allow),
     route("GET", tokens.PLACE, tokens.show),
     route("POST", tokens.PLACE, tokens.create),
     route("POST", "/ui/tokens/{uuid}/revoke", tokens.revoke),

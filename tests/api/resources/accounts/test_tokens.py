@@ -8,6 +8,7 @@ import pytest
 
 from lading.api.events import timers
 from lading.api.server.upkeep import UPKEEP
+from lading.core.policy.device_logins import digest_of
 from lading.core.records.schema import JSON
 from lading.testing.world import WITH_API, World, world
 
@@ -60,6 +61,23 @@ async def test_users_make_tokens_for_themselves(it: World) -> None:
     ).status == 422
     await it.ok("DELETE", f"{PATH}/{mine['uuid']}", token=token)
     assert (await it.request("GET", "users/current", token=mine["api_token"])).status == 401
+
+
+async def test_a_caller_may_keep_the_secret_to_itself(it: World) -> None:
+    secret = "s" * 60
+    params: dict[str, JSON] = {"secret_digest": digest_of(secret)}
+    token = await it.ok("POST", "api_client_authorizations", {}, params=params)
+    assert "api_token" not in token
+    for form in (secret, f"v2/{token['uuid']}/{secret}"):
+        current = await it.ok("GET", "api_client_authorizations/current", token=form)
+        assert current["uuid"] == token["uuid"]
+    # Found by its digest, a secret of two users would be that of either.
+    again = await it.request("POST", "api_client_authorizations", {}, params=params)
+    assert again.status == 409
+    for digest in ("x", "x" * 64, digest_of(secret).upper(), 7):
+        params = {"secret_digest": digest}
+        refused = await it.request("POST", "api_client_authorizations", {}, params=params)
+        assert refused.status == 422, digest
 
 
 async def test_system_tokens(it: World) -> None:

@@ -14,8 +14,9 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.serializer import check_match, show
 from lading.api.server.identifiers import hash_secret
-from lading.core.errors import Forbidden, Invalid, NotFound
+from lading.core.errors import Conflict, Forbidden, Invalid, NotFound
 from lading.core.ids import is_user, root_token
+from lading.core.policy.device_logins import is_digest
 from lading.core.quantities import format_time
 from lading.core.records import access
 from lading.core.records.filters import check_select
@@ -23,6 +24,7 @@ from lading.core.records.record_types import TOKENS, USERS
 from lading.core.records.schema import Record
 from lading.store import records
 from lading.store.database import Transaction
+from lading.store.tokens import token_holder
 
 # Form of a scope (docs/spec/api, section Scopes).
 _SCOPE: Final = re.compile(r"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) /\S*")
@@ -81,25 +83,44 @@ async def _create(call: ApiCall, attributes: Record) -> ApiResponse:
     _check_may_outlive(call)
     _check(attributes)
     _check_within_own_scopes(call, attributes)
+    digest = call.params.get("secret_digest")
+    if digest is not None and not is_digest(digest):
+        raise Invalid("secret_digest: must be a SHA-256 in lower-case hex")
     async with services.database.writing() as tx:
         owner = attributes.get("owner_uuid") or call.caller.user_uuid
         if owner != call.caller.user_uuid:
             access.check_admin(call.caller, "make tokens of others")
             if not is_user(owner) or await records.get(tx, USERS, owner) is None:
                 raise Invalid(f"owner_uuid: '{owner}' not found")
+        if digest is not None:
+            await _check_unused(tx, digest)
+            return ApiResponse(body=show(TOKENS, await _store(tx, call, attributes, digest)))
         record, secret = await make_token(tx, call, attributes)
     return ApiResponse(body={**show(TOKENS, record), "api_token": secret})
 
 
 async def make_token(tx: Transaction, call: ApiCall, attributes: Record) -> tuple[Record, str]:
     """Store a new token, of the caller by default, without checks; the record and its secret."""
-    record = generic.new_record(call, TOKENS, attributes)
     secret = call.services.ids.new_secret()
     # Only the hash is stored: the secret is in this answer alone.
-    record |= {"secret_hash": hash_secret(secret), "created_by_ip_address": call.address or None}
+    return await _store(tx, call, attributes, hash_secret(secret)), secret
+
+
+async def _store(tx: Transaction, call: ApiCall, attributes: Record, secret_hash: str) -> Record:
+    """Store a new token, of the caller by default, with the hash of its secret."""
+    record = generic.new_record(call, TOKENS, attributes)
+    record |= {"secret_hash": secret_hash, "created_by_ip_address": call.address or None}
     record["expires_at"] = _clamped(call, record["expires_at"])
     await generic.insert(tx, call, TOKENS, record)
-    return record, secret
+    return record
+
+
+async def _check_unused(tx: Transaction, digest: str) -> None:
+    """Refuse the digest of a secret that a token has already: a token without its uuid is found by
+    its digest, which must name one user. Raises Conflict.
+    """
+    if await token_holder(tx, "", digest) is not None:
+        raise Conflict("secret_digest: a token has this secret already; make a new one")
 
 
 async def update_token(call: ApiCall) -> ApiResponse:
