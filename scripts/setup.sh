@@ -12,7 +12,7 @@ purpose=$asked
 [ "$asked" != kubernetes ] || purpose=test
 run_tools=(crun fusermount3 nft slirp4netns)
 test_tools=(
-    crun dockerd containerd bowtie2 samtools bcftools curl ssh sftp-server ip git initdb slurmctld slurmd munged podman docker-registry
+    crun dockerd containerd bowtie2 samtools bcftools curl ssh sftp-server ip git initdb slurmctld slurmd munged sge_qmaster sge_execd podman docker-registry
     fusermount3 cadaver mount.davfs unzip node gcc pkg-config fuse.pc mpirun mpicc sshd nsenter nft slirp4netns pasta newuidmap
     mmdebstrap chromium promtool
 )
@@ -22,7 +22,7 @@ kubernetes_tools=(etcd libseccomp.pc host-local)
 declare -A package=(
     [crun]=crun [dockerd]=docker.io [containerd]=containerd [bowtie2]=bowtie2 [samtools]=samtools
     [bcftools]=bcftools [curl]=curl [ip]=iproute2 [git]=git [initdb]=postgresql
-    [slurmctld]=slurm-wlm [slurmd]=slurm-wlm [munged]=munge [podman]=podman [docker-registry]=docker-registry
+    [slurmctld]=slurm-wlm [slurmd]=slurm-wlm [munged]=munge [sge_qmaster]=gridengine-master [sge_execd]=gridengine-exec [podman]=podman [docker-registry]=docker-registry
     [ssh]=openssh-client [sftp-server]=openssh-sftp-server [fusermount3]=fuse3 [cadaver]=cadaver [mount.davfs]=davfs2 [unzip]=unzip [node]=nodejs [gcc]=build-essential [pkg-config]=pkg-config [fuse.pc]=libfuse-dev
     [mpirun]=openmpi-bin [mpicc]=libopenmpi-dev [sshd]=openssh-server [nsenter]=util-linux [nft]=nftables [slirp4netns]=slirp4netns [pasta]=passt [newuidmap]=uidmap [mmdebstrap]=mmdebstrap
     [chromium]=chromium [promtool]=prometheus

@@ -25,6 +25,7 @@ ENGINES: Final = dict.fromkeys(
 FLEETS: Final = {
     "local": "system/test_up.py::test_it_stops_and_starts_again_with_the_same_records",
     "slurm": "system/test_slurm.py::test_output_log_and_exit_code_come_back",
+    "batch": "system/test_gridengine.py::test_output_log_and_exit_code_come_back",
     "cloud": "system/test_cloud_trial.py::test_vms_of_this_machine_pass",
     "kubernetes": "system/test_kubernetes_trial.py"
     "::test_on_a_closed_kind_a_request_runs_and_its_shell_and_port_answer",

@@ -72,9 +72,9 @@ def test_the_number_of_partitions_is_bounded() -> None:
 @pytest.mark.parametrize("argument", ["a" * 200_000, "a\0b", "\ud800"])
 async def test_an_argument_that_cannot_be_passed_is_refused_for_good(argument: str) -> None:
     with pytest.raises(JobRefused, match="true"):
-        await run_program(("true", argument), text=b"", timeout=10)
+        await run_program(("true", argument), stdin=b"", timeout=10)
     with pytest.raises(Unavailable):
-        await run_program(("no-such-program",), text=b"", timeout=10)
+        await run_program(("no-such-program",), stdin=b"", timeout=10)
 
 
 @pytest.mark.attack("adds options, directives or commands to a job by the words of a container")

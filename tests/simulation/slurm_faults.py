@@ -83,7 +83,7 @@ class Unreliable:
         self._shown: dict[tuple[str, ...], tuple[float, str]] = {}
 
     async def __call__(
-        self, arguments: Sequence[str], *, text: bytes, timeout: float
+        self, arguments: Sequence[str], *, stdin: bytes, timeout: float
     ) -> ProgramResult:
         """Run a program, or seem to."""
         malady, program = self.malady, arguments[0]
@@ -93,10 +93,10 @@ class Unreliable:
         fault = self._draw()
         if fault:
             self.failed, self.failed_at = self.failed + 1, asyncio.get_running_loop().time()
-            self._harm(_UUIDS.findall(text.decode()))
+            self._harm(_UUIDS.findall(stdin.decode()))
         done = ProgramResult(1, "", "")
         if fault not in ("away", "hang"):
-            done = await self._slurm(arguments, text=text, timeout=timeout)
+            done = await self._slurm(arguments, stdin=stdin, timeout=timeout)
         if fault in ("hang", "deaf"):
             await asyncio.sleep(timeout - before)
             raise OutcomeUnknown(f"{program}: no answer from Slurm in {timeout:g} s")

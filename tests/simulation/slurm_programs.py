@@ -100,7 +100,7 @@ class FakeSlurm:
         self._random.seed(self.seed)
 
     async def __call__(
-        self, arguments: Sequence[str], *, text: bytes, timeout: float
+        self, arguments: Sequence[str], *, stdin: bytes, timeout: float
     ) -> ProgramResult:
         """Run a program."""
         await asyncio.sleep(0)
@@ -124,7 +124,7 @@ class FakeSlurm:
             "scontrol": self._scontrol,
             "sacctmgr": self._sacctmgr,
         }[arguments[0]]
-        done = act(arguments[1:], text.decode())
+        done = act(arguments[1:], stdin.decode())
         if arguments[0] == "sbatch" and done.code == 0 and self._chance(self.malice.mute):
             raise OutcomeUnknown("sbatch: no answer from Slurm in 0 s")
         return done

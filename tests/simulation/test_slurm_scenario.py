@@ -53,8 +53,8 @@ def test_squeue_cuts_its_answers_and_gives_old_ones_and_never_twice_in_a_row() -
             )
             mark = job_mark("zzzzz-gj3su-000000000000000", [f"zzzzz-dz642-{number:015d}"])
             options = ["sbatch", "--job-name=x", f"--comment={mark}", "--nice=0"]
-            await slurm(options, text=script.encode(), timeout=1.0)
-            done = await programs(["squeue"], text=b"", timeout=1.0)
+            await slurm(options, stdin=script.encode(), timeout=1.0)
+            done = await programs(["squeue"], stdin=b"", timeout=1.0)
             told.append(done.out.count("\n") == number + 1)
         assert 5 < programs.lies <= 20
         assert not any(first is second is False for first, second in itertools.pairwise(told))
@@ -70,7 +70,7 @@ def test_three_commands_in_ten_fail() -> None:
         assert programs.malady.failing == pytest.approx(0.3)
         for _ in range(500):
             try:
-                await programs(["squeue"], text=b"", timeout=30.0)
+                await programs(["squeue"], stdin=b"", timeout=30.0)
             except OutcomeUnknown:
                 continue
         assert 0.25 < programs.failed / programs.commands < 0.35

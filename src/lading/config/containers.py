@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lading.config.batch import BatchSite
 from lading.config.fleets import SLURM, CloudVMs, Kubernetes
 from lading.config.sections import key, section
 from lading.core.resources import GIB, MIB
@@ -71,7 +72,7 @@ class Containers:
     SupportedDockerImageFormats: list[str] = key(["v2"], "Image formats that requests may name.")
     Dispatcher: str = key(
         "local",
-        "Fleet of `lading up`: `local`, `slurm`, another installed fleet, or `none`.",
+        "Fleet of `lading up`: `local`, `slurm`, `batch`, another installed fleet, or `none`.",
         private=True,
     )
     OnlyDispatcher: bool = key(
@@ -124,6 +125,7 @@ class Containers:
         private=True,
     )
     SLURM: SLURM = section(SLURM, private=True)
+    Batch: BatchSite = section(BatchSite, private=True)
     Kubernetes: Kubernetes = section(Kubernetes, private=True)
     CloudVMs: CloudVMs = section(CloudVMs, private=True)
     RuntimeEngine: str = key(

@@ -18,9 +18,9 @@ class Answering:
         self.done, self.calls = done, list[tuple[tuple[str, ...], bytes]]()
 
     async def __call__(
-        self, arguments: Sequence[str], *, text: bytes, timeout: float
+        self, arguments: Sequence[str], *, stdin: bytes, timeout: float
     ) -> ProgramResult:
-        self.calls.append((tuple(arguments), text))
+        self.calls.append((tuple(arguments), stdin))
         return self.done
 
 

@@ -227,7 +227,7 @@ async def test_what_slurm_does_not_do_for_order_ends_nothing() -> None:
     async with fleet_of(slurm) as fleet:
         await fleet.start(order(ONE))
         first = slurm.of(ONE)
-        await slurm(["sbatch", *first.arguments], text=slurm.scripts[0].encode(), timeout=1.0)
+        await slurm(["sbatch", *first.arguments], stdin=slurm.scripts[0].encode(), timeout=1.0)
         slurm.failing["sinfo"] = "sinfo: error: something new"
         await slurm.pulse.wait_for(lambda: sum(call[0] == "scancel" for call in slurm.calls) > 2)
         assert fleet.view().workers
@@ -343,7 +343,7 @@ async def test_a_stray_job_is_cancelled() -> None:
     async with fleet_of(slurm) as fleet:
         await fleet.start(order(ONE))
         first = slurm.of(ONE)
-        await slurm(["sbatch", *first.arguments], text=slurm.scripts[0].encode(), timeout=1.0)
+        await slurm(["sbatch", *first.arguments], stdin=slurm.scripts[0].encode(), timeout=1.0)
         await until(fleet, lambda: slurm.of(ONE).state == "CANCELLED")
         assert first.state != "CANCELLED"
 

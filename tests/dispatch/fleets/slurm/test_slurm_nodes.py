@@ -54,7 +54,7 @@ class FakeSlurm:
         self.refusal = ""
 
     async def __call__(
-        self, arguments: Sequence[str], *, text: bytes, timeout: float
+        self, arguments: Sequence[str], *, stdin: bytes, timeout: float
     ) -> ProgramResult:
         self.asked.append(arguments)
         match arguments[0], arguments[1]:

@@ -44,7 +44,8 @@ from lading.dispatch.fleets.batch.batch_system import (
     job_mark,
 )
 from lading.dispatch.fleets.batch.batcher import Batcher
-from lading.dispatch.fleets.batch.job_script import Task, write
+from lading.dispatch.fleets.batch.job_script import Task, secret_assignments, write
+from lading.dispatch.fleets.batch.job_secrets import put_secrets, remove_secret
 from lading.dispatch.fleets.batch.programs import JobQuotaReached, JobRefused, OutcomeUnknown
 from lading.process.concurrency import cancel_all
 from lading.process.telemetry import event
@@ -163,8 +164,13 @@ class BatchFleet:
             raise Conflict(f"{uuid}: its job {job.id or 'in the queue'} has not ended")
         if job.lost:
             await self._stops.ask((job.id, Signals.SIGKILL))
+        await self._remove_secret(uuid)
         self._jobs.drop(uuid)
         self._change.set()
+
+    async def _remove_secret(self, uuid: str) -> None:
+        if self._settings.site.secrets:
+            await asyncio.to_thread(remove_secret, self._settings.site.secrets, uuid)
 
     # Submitting and stopping.
 
@@ -174,26 +180,30 @@ class BatchFleet:
         uuids = tuple(start.uuid for start in ranked)
         first = ranked[0].container
         spread = self._is_spread(first)
-        script = write(
-            self._settings.site,
-            [Task(start.uuid, start.token, start.container.need.vcpus, spread) for start in ranked],
-            self._system.dialect,
-        )
+        site, dialect = self._settings.site, self._system.dialect
+        tasks = [
+            Task(start.uuid, start.token, start.container.need.vcpus, spread) for start in ranked
+        ]
+        secrets = secret_assignments(site, tasks, dialect)
         request = JobRequest(
             uuids=uuids,
             container=first,
             mark=job_mark(self._settings.token, uuids),
             rank=_wanted(first),
-            script=script,
+            script=write(site, tasks, dialect),
             spread=spread,
             node_gpus=self._gpus_for(first),
         )
         try:
+            if secrets:
+                await asyncio.to_thread(put_secrets, site.secrets, secrets)
             jobs = await self._submit_patiently(request)
         except (JobRefused, Unavailable) as error:
             unsure = isinstance(error, OutcomeUnknown)
             for uuid in uuids:
                 (self._jobs.unsure if unsure else self._jobs.refused)(uuid)
+                if not unsure:
+                    await self._remove_secret(uuid)
             raise
         for uuid, job in zip(uuids, jobs, strict=True):
             self._jobs.submitted(uuid, job)

@@ -93,6 +93,8 @@ class ScriptDialect:
     signals: tuple[str, ...] = ("TERM",)
     ignored: tuple[str, ...] = ()
     reach: str = ""
+    is_private: bool = True
+    """Only their own user reads job scripts, wherever the batch system keeps them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,8 @@ class JobSite:
 
     `directory` is each node's own, `command` starts a supervisor there, `template` has the fields
     of every assignment but uuid, token and directories; `certificate` (PEM, may be "") verifies the
-    server. `hooks` is a directory that the nodes share with the dispatcher, or "".
+    server. `hooks` is a directory that the nodes share with the dispatcher, or ""; so is `secrets`,
+    which only the dispatcher's user reads.
     """
 
     directory: str
@@ -110,6 +113,7 @@ class JobSite:
     certificate: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     hooks: str = ""
+    secrets: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +134,7 @@ def write(site: JobSite, tasks: Sequence[Task], dialect: ScriptDialect) -> bytes
         f"export {name}={shlex.quote(value)}\n" for name, value in sorted(site.environment.items())
     )
     chosen = "".join(
-        f"{index})\n    uuid={task.uuid}\n"
-        f"    given={shlex.quote(_assignment(site, task, dialect))}\n    ;;\n"
+        f"{index})\n    uuid={task.uuid}\n    {_given(site, task, dialect)}\n    ;;\n"
         for index, task in enumerate(tasks)
     )
     command = " ".join(shlex.quote(word) for word in site.command)
@@ -150,6 +153,17 @@ def write(site: JobSite, tasks: Sequence[Task], dialect: ScriptDialect) -> bytes
     return script.encode()
 
 
+def secret_assignments(
+    site: JobSite, tasks: Sequence[Task], dialect: ScriptDialect
+) -> dict[str, str]:
+    """The assignments that the script reads from files in `site.secrets`, by uuid; none where the
+    script holds them.
+    """
+    if dialect.is_private or not site.secrets:
+        return {}
+    return {task.uuid: _assignment(site, task, dialect) for task in tasks}
+
+
 def certificate_path(site: JobSite) -> str:
     """Path of the certificate on a node, or "". The name has a hash of the content: the file never
     changes.
@@ -160,6 +174,13 @@ def certificate_path(site: JobSite) -> str:
         # Another certificate is another file: jobs of an earlier one go on with theirs.
         f"{site.directory}/server-{hashlib.sha256(site.certificate.encode()).hexdigest()[:16]}.crt"
     )
+
+
+def _given(site: JobSite, task: Task, dialect: ScriptDialect) -> str:
+    if dialect.is_private or not site.secrets:
+        return f"given={shlex.quote(_assignment(site, task, dialect))}"
+    path = shlex.quote(f"{site.secrets}/{task.uuid}")
+    return f"given=$(cat {path}) || exit 1; rm -f {path}"
 
 
 def _assignment(site: JobSite, task: Task, dialect: ScriptDialect) -> str:

@@ -24,7 +24,7 @@ from lading.core.errors import ExecutionError, Failure, Unavailable
 
 _INHERITED: Final = (
     "PATH", "HOME", "LANG", "USER", "LOGNAME", "TZ", "LD_LIBRARY_PATH", "SLURM_CONF", "SGE_ROOT",
-    "SGE_CELL", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "PBS_SERVER",
+    "SGE_CELL", "SGE_ARCH", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "PBS_SERVER",
     "PBS_DEFAULT", "PBS_CONF_FILE", "PBS_EXEC", "LSF_ENVDIR", "LSF_SERVERDIR", "LSF_BINDIR",
     "LSF_LIBDIR", "CONDOR_CONFIG", "FLUX_URI",
 )  # fmt: skip
@@ -68,7 +68,7 @@ class ProgramRunner(Protocol):
     """Runs programs."""
 
     async def __call__(
-        self, arguments: Sequence[str], *, text: bytes, timeout: float
+        self, arguments: Sequence[str], *, stdin: bytes, timeout: float
     ) -> ProgramResult:
         """Run to the end. Raises OutcomeUnknown after `timeout` seconds, Unavailable when there is
         no such program.
@@ -110,7 +110,7 @@ class Programs:
 
     async def try_to_ask(self, *arguments: str) -> ProgramResult:
         """The result of a program that changes nothing, a failed one too. Raises Unavailable."""
-        return await self._run(arguments, text=b"", timeout=self._timeout)
+        return await self._run(arguments, stdin=b"", timeout=self._timeout)
 
     async def submit(self, arguments: Sequence[str], script: bytes) -> str:
         """The output of a program that submits a job. Raises JobRefused, Unavailable, and
@@ -124,18 +124,18 @@ class Programs:
         self.check(arguments[0], result)
         return result.out
 
-    async def change(self, *arguments: str, text: bytes = b"") -> None:
+    async def change(self, *arguments: str, stdin: bytes = b"") -> None:
         """Run a program that changes jobs; jobs that have ended are ignored. Raises JobRefused,
         Unavailable.
         """
-        result = await self.order(arguments, text)
+        result = await self.order(arguments, stdin)
         if not self.is_gone(result):
             self.check(arguments[0], result)
 
-    async def order(self, arguments: Sequence[str], text: bytes = b"") -> ProgramResult:
+    async def order(self, arguments: Sequence[str], stdin: bytes = b"") -> ProgramResult:
         """The result of a program that changes something. Raises Unavailable, OutcomeUnknown."""
         async with self._turn:
-            return await self._run(arguments, text=text, timeout=self._timeout)
+            return await self._run(arguments, stdin=stdin, timeout=self._timeout)
 
     def is_gone(self, result: ProgramResult) -> bool:
         """Whether a program says that its job has ended."""
@@ -161,7 +161,7 @@ class Programs:
         return any(sign in words for sign in signs)
 
 
-async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) -> ProgramResult:
+async def run_program(arguments: Sequence[str], *, stdin: bytes, timeout: float) -> ProgramResult:
     """Run a program with a small environment of its own. Raises JobRefused for arguments that the
     kernel does not pass, Unavailable where there is no such program, OutcomeUnknown after `timeout`
     seconds.
@@ -186,7 +186,7 @@ async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) 
         ) from error
     try:
         async with asyncio.timeout(timeout):
-            out, err = await process.communicate(text)
+            out, err = await process.communicate(stdin)
     except TimeoutError:
         raise OutcomeUnknown(f"{arguments[0]}: no answer in {timeout:g} s") from None
     finally:
@@ -202,7 +202,9 @@ async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) 
 
 def last_line(result: ProgramResult) -> str:
     """The last line of what a program says about its failure."""
-    lines = [line.strip() for line in _words(result).splitlines() if line.strip()]
+    lines = [line.strip() for line in _words(result).splitlines()]
+    # Grid Engine ends its messages with a word of its own.
+    lines = [line for line in lines if line not in ("", "Exiting.")]
     return lines[-1].removeprefix("sbatch: error: ") if lines else "no message"
 
 

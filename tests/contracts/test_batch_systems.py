@@ -1,0 +1,31 @@
+"""Every adapter of a batch system keeps to `lading.testing.conformance.batch_systems`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from lading.config.batch import BatchSite
+from lading.dispatch.fleets.batch.batch_system import BatchSystem
+from lading.dispatch.fleets.batch_adapters.opening import batch_system
+from lading.testing.conformance.batch_systems import BatchSystemSuite
+from lading.testing.played_scheduler import OWN_USER, Mouth, PlayedScheduler
+from tests.simulation.gridengine_mouth import GridEngineMouth
+
+MOUTHS: Mapping[str, Callable[[PlayedScheduler], Mouth]] = {"gridengine": GridEngineMouth}
+
+
+@pytest.fixture
+def scheduler() -> PlayedScheduler:
+    return PlayedScheduler()
+
+
+@pytest.fixture(params=list(MOUTHS))
+def system(request: pytest.FixtureRequest, scheduler: PlayedScheduler) -> BatchSystem:
+    programs = MOUTHS[request.param](scheduler)
+    return batch_system(BatchSite(System=request.param), run=programs, user=OWN_USER)
+
+
+class TestBatchSystems(BatchSystemSuite):
+    """The suite on each adapter."""
