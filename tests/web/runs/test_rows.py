@@ -19,6 +19,12 @@ def test_one_failure_among_thousands_is_seen() -> None:
     assert rows.bar_shares(COUNTS) == ()
 
 
+def test_a_bar_says_its_numbers_in_words() -> None:
+    drawn = rows.draw_bar(rows.bar_shares(COUNTS | {"done": 1}), '1 step: "<b>" done')
+    assert 'aria-label="1 step: &#34;&lt;b&gt;&#34; done"' in drawn
+    assert '<rect class="good" x="0.0" width="200.0" height="10"></rect></svg>' in drawn
+
+
 def test_the_steps_in_words() -> None:
     assert rows.summary_of(COUNTS) == "no steps yet"
     assert rows.summary_of(COUNTS | {"waiting": 1, "total": 1}) == "1 step: 1 waiting"

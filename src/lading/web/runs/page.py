@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from markupsafe import Markup
 from starlette.responses import Response
 
 from lading.client.run_records import reading
@@ -49,6 +50,11 @@ class GroupRow:
     group: StepGroup
     shares: tuple[BarShare, ...]
     summary: str
+
+    @property
+    def bar(self) -> Markup:
+        """The bar of its requests."""
+        return rows.draw_bar(self.shares, self.summary)
 
 
 async def show(visit: Visit) -> Response:

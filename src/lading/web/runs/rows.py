@@ -6,7 +6,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
+
+from markupsafe import Markup
 
 from lading.client.api import Record
 from lading.client.request_states import REUSED
@@ -20,6 +23,8 @@ from lading.web.visit import Visit
 
 BAR_WIDTH: Final = 200
 """Width of the bar of a run in units of its drawing."""
+_BARS: Final = 512
+"""Bars that are kept: a list shows the same few in most rows."""
 _LIVE: Final = (RunState.WAITING, RunState.RUNNING)
 # The order in a bar: work that ended on the left, as in a bar of progress.
 _SHARES: Final = (
@@ -63,6 +68,11 @@ class RunRow:
     began_at: str
     seconds: float | None
     left: str
+
+    @property
+    def bar(self) -> Markup:
+        """The bar of its steps."""
+        return draw_bar(self.shares, self.summary)
 
 
 async def make_rows(visit: Visit, runs: Sequence[Record]) -> list[RunRow]:
@@ -122,6 +132,22 @@ def bar_shares(counts: Mapping[str, Any], width: float = BAR_WIDTH) -> tuple[Bar
         shares.append(BarShare(look=look, x=round(x, 1), width=round(size * scale, 1)))
         x += size * scale
     return tuple(shares)
+
+
+@lru_cache(maxsize=_BARS)
+def draw_bar(shares: tuple[BarShare, ...], summary: str) -> Markup:
+    """A bar as an element; `summary` says the same in words."""
+    rectangles = Markup().join(
+        Markup('<rect class="{}" x="{}" width="{}" height="10"></rect>').format(
+            share.look, share.x, share.width
+        )
+        for share in shares
+    )
+    return Markup(
+        '<svg class="drawing shares" viewBox="0 0 {width} 10" preserveAspectRatio="none" role="img"'
+        ' aria-label="{summary}"><rect class="ground" width="{width}" height="10"></rect>'
+        "{rectangles}</svg>"
+    ).format(width=BAR_WIDTH, summary=summary, rectangles=rectangles)
 
 
 def summary_of(counts: Mapping[str, Any], noun: str = "step") -> str:
