@@ -33,7 +33,8 @@ TARGET = os.environ.get("LADING_STARTER_TARGET", "")
 IS_CLIENT = os.environ.get("LADING_WHEEL") == "client"
 # Packages that the wheel for all systems lacks: the server, which needs Linux, and its fakes.
 SERVER = (
-    "api", "blobs", "dispatch", "store", "supervisor", "testing", "tes", "web", "webdav", "wiring",
+    "api", "blobs", "dispatch", "fileserving", "store", "supervisor", "testing", "tes", "web",
+    "webdav", "wiring",
 )  # fmt: skip
 
 
@@ -102,6 +103,10 @@ class BuildModules(build_py):
 
     def finalize_options(self) -> None:
         """Leave the server's packages out of the wheel for all systems."""
+        if IS_CLIENT:
+            # Else the manifest, which has all files, is searched for data of packages that are left
+            # out, with a warning for each.
+            self.distribution.include_package_data = False
         super().finalize_options()
         if IS_CLIENT:
             servers = {f"lading.{name}" for name in SERVER}

@@ -23,6 +23,8 @@ _OF_EXTRAS = {
     "lading.net.certificates": "cryptography",
     "lading.net.docker_api": "aiodocker",
     "lading.config.site": "yaml",
+    "lading.process.gpus.cdi_files": "yaml",
+    "lading.process.gpus.inventory": "yaml",
     "lading.client.mount.fuse": "mfusepy",
     "lading.client.remote_files.fsspec_system": "fsspec",
 }
@@ -48,6 +50,19 @@ def _lading(
         check=False,
         timeout=60,
     )
+
+
+def test_the_wheel_for_all_systems_has_the_packages_of_the_client() -> None:
+    (left_out,) = (
+        ast.literal_eval(statement.value)
+        for statement in ast.parse((_ROOT / "setup.py").read_text()).body
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "SERVER"
+    )
+    assert {f"lading.{name}" for name in left_out} == SERVER | {"lading.testing"}
+    packages = {path.parent.name for path in (_ROOT / "src/lading").glob("*/__init__.py")}
+    assert packages - set(left_out) == {
+        "cli", "client", "config", "core", "hpc", "net", "process",
+    }  # fmt: skip
 
 
 def test_every_module_of_the_client_is_imported() -> None:

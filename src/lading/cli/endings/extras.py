@@ -26,7 +26,8 @@ PACKAGES: Final[frozenset[str]] = frozenset(
 SERVER: Final[frozenset[str]] = frozenset(
     f"lading.{name}"
     for name in (
-        "api", "blobs", "dispatch", "store", "supervisor", "tes", "web", "webdav", "wiring",
+        "api", "blobs", "dispatch", "fileserving", "store", "supervisor", "tes", "web",
+        "webdav", "wiring",
     )
 )  # fmt: skip
 """Packages of the server's modules, which the wheel for all systems lacks."""
