@@ -156,6 +156,46 @@ def test_html_has_no_rights(cluster: Cluster, reader: Visitor, tmp_path: Path) -
     reader.check()
 
 
+_ACTIONS = {
+    "address": "<</S/URI/URI(http://127.0.0.1:9/seen)>>",
+    "form": "<</S/SubmitForm/F<</FS/URL/F(http://127.0.0.1:9/seen)>>/Flags 4>>",
+    "launch": "<</S/JavaScript/JS(app.launchURL\\('http://127.0.0.1:9/seen', true\\);)>>",
+    "submit": "<</S/JavaScript/JS(this.submitForm\\('http://127.0.0.1:9/seen'\\);)>>",
+}
+"""What a document does when it is opened."""
+_DOCUMENT = """%PDF-1.4
+1 0 obj<</Type/Catalog/Pages 2 0 R/OpenAction ACTION>>endobj
+2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj
+3 0 obj<</Type/Page/MediaBox[0 0 300 200]/Parent 2 0 R/Resources<<>>>>endobj
+trailer<</Root 1 0 R>>
+"""
+
+
+def test_a_document_has_no_rights(cluster: Cluster, reader: Visitor, tmp_path: Path) -> None:
+    for name, action in _ACTIONS.items():
+        (tmp_path / f"{name}.pdf").write_text(_DOCUMENT.replace("ACTION", action))
+    files = [str(tmp_path / f"{name}.pdf") for name in _ACTIONS]
+    put = cluster.lading("put", "--json", "--name", "documents", *files)
+    uuid = json.loads(put.stdout)["uuid"]
+    page, windows = reader.page, list[object]()
+    page.context.on("page", lambda window: windows.append(window))
+    for name in _ACTIONS:
+        place = f"{reader.origin}/ui/collections/{uuid}/show?path={name}.pdf"
+        with page.expect_response(lambda answer: "/raw?" in answer.url) as raw:
+            page.goto(place)
+        assert raw.value.headers["content-type"] == "application/pdf"
+        page.wait_for_timeout(1500)  # What it may do comes without a sign.
+        assert page.url == place
+        # Nothing but the reader of the browser was loaded.
+        assert all(fault.startswith("request to chrome") for fault in reader.faults), reader.faults
+        assert any("chrome-extension" in fault for fault in reader.faults)
+        reader.faults.clear()
+    assert windows == []
+    # Alone in a window it is not shown.
+    alone = page.request.get(raw.value.url, headers={"Sec-Fetch-Dest": "document"})
+    assert alone.status == 422
+
+
 def test_a_graph_marks_where_two_pipelines_differ(cluster: Cluster, visitor: Visitor) -> None:
     last = []
     for mark in ("one", "two"):

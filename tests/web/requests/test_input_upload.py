@@ -5,10 +5,22 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from lading.client.transport import Response
 from lading.testing.asgi import AsgiTransport
 from tests.web.browsing import Browser, PageSite
 
 PLACE = "/ui/requests/submit/collection"
+
+
+async def _upload(browser: Browser, uuid: str, data: bytes) -> Response:
+    sent = {
+        "cookie": "; ".join(f"{name}={value}" for name, value in browser.cookies.items()),
+        "x-form-token": await browser.form_token(),
+        "sec-fetch-site": "same-origin",
+        "content-length": str(len(data)),
+    }
+    path = f"/ui/collections/{uuid}/upload?path=a.fq"
+    return await AsgiTransport(browser.app).request("POST", path, headers=sent, body=data)
 
 
 async def test_files_become_a_collection_that_a_request_reads(
@@ -18,15 +30,7 @@ async def test_files_become_a_collection_that_a_request_reads(
     assert answer.status == 201
     made = msgspec.json.decode(answer.body)
     assert made["name"] == "reads_a.fq"
-    sent = {
-        "cookie": "; ".join(f"{name}={value}" for name, value in browser.cookies.items()),
-        "x-form-token": await browser.form_token(),
-        "sec-fetch-site": "same-origin",
-        "content-length": "3",
-    }
-    path = f"/ui/collections/{made['uuid']}/upload?path=a.fq"
-    stored = await AsgiTransport(browser.app).request("POST", path, headers=sent, body=b"ACG")
-    assert stored.status == 201
+    assert (await _upload(browser, made["uuid"], b"ACG")).status == 201
     image = await here.world.ensure_image()
     form = {"image": image, "command": "true", "vcpus": "1", "ram": "256 MiB",
             "inputs": f"/in/a.fq={made['uuid']}/a.fq"}  # fmt: skip
@@ -56,3 +60,17 @@ async def test_a_refusal_makes_nothing(here: PageSite, browser: Browser, project
     answer = await browser.post(PLACE, {"name": "a", "project": project}, hx_request="true")
     assert answer.status in (403, 404, 422)
     assert (await here.world.ok("GET", "collections"))["items"] == before
+
+
+async def test_quotas_hold(here: PageSite) -> None:
+    token = await here.world.user("ada")
+    ada = await here.world.ok("GET", "users/current", token=token)
+    limit = {"subject_uuid": ada["uuid"], "bytes_stored": 10}
+    await here.world.ok("POST", "quotas", {"quota": limit})
+    browser = await here.logged_in(token)
+    uuid = msgspec.json.decode((await browser.post(PLACE, {"name": "a"})).body)["uuid"]
+    refused = await _upload(browser, uuid, b"x" * 11)
+    assert refused.status >= 400
+    assert b"quota" in refused.body
+    assert await here.files.tree(uuid) == []
+    assert (await _upload(browser, uuid, b"x" * 9)).status == 201
