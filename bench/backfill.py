@@ -86,7 +86,7 @@ def _jobs(count: int, vcpus: int, is_known: bool) -> list[_Job]:
             priority=1,
             created_at=f"{number:06}",
             need=need,
-            seen=at,
+            seen_at=at,
             run_time=max(1, round(seconds)) if is_known else 0,
         )
         jobs.append(_Job(container, seconds))
@@ -101,15 +101,15 @@ def _play(jobs: list[_Job], vcpus: int, limit: float) -> _Played:
     waits: dict[str, float] = {}
     now = 0.0
     while coming or snapshot.queue or ends:
-        moments = [*ends.values(), *((coming[-1].container.seen,) if coming else ())]
+        moments = [*ends.values(), *((coming[-1].container.seen_at,) if coming else ())]
         now = min(moments)
-        while coming and coming[-1].container.seen <= now:
+        while coming and coming[-1].container.seen_at <= now:
             snapshot = replace(snapshot, queue=(*snapshot.queue, coming.pop().container))
         ends = {uuid: at for uuid, at in ends.items() if at > now}
         left = tuple(one for one in snapshot.workers[0].occupants if one.uuid in ends)
         snapshot = replace(snapshot, now=now, workers=(replace(worker, occupants=left),))
         decided = plan(snapshot)
-        seen = {one.uuid: one.seen for one in snapshot.queue}
+        seen = {one.uuid: one.seen_at for one in snapshot.queue}
         for start in decided.starts:
             ends[start.uuid] = now + seconds[start.uuid]
             waits[start.uuid] = now - seen[start.uuid]

@@ -339,7 +339,7 @@ async def _site(folder: Path) -> AsyncGenerator[_Site]:
         settings = KubernetesSettings(pods=pods, kinds={_KIND.name: _KIND})
         async with asyncio.TaskGroup() as tasks, KubernetesFleet(settings, api) as fleet:
             following = tasks.create_task(kubelet.follow())
-            while not fleet.view().known:
+            while not fleet.view().is_known:
                 await fleet.changed()
             yield _Site(plane, api, kubelet, fleet)
             following.cancel()

@@ -69,7 +69,7 @@ class MadeUpSupervisor:
             run_directory=str(self.directory),
             cache_directory=str(self.directory),
             api_url=self.api,
-            known=dict(request.known),
+            records=dict(request.records),
         )
         session = SupervisorSession(config, self.transport)
         await session.open()

@@ -88,7 +88,7 @@ async def test_a_block_that_comes_has_what_came_and_a_little_more() -> None:
     memory = Memory(MAX_BLOCK)
     with await memory.begin(MAX_BLOCK, "block") as room:
         first = memory.taken
-        assert 0 < first == room.held < MAX_BLOCK // 8
+        assert 0 < first == room.taken < MAX_BLOCK // 8
         assert room.extend(0) == first
         assert room.extend(first) > first
         room.settle(5)
@@ -149,6 +149,6 @@ async def test_who_waits_in_vain_leaves_nothing() -> None:
         for holder in ("me", "other"):
             with pytest.raises(Unavailable, match="busy"):
                 await memory.begin(10, "second", holder=holder)
-        assert memory.taken == MAX_BLOCK == room.held
+        assert memory.taken == MAX_BLOCK == room.taken
     with await memory.begin(10, "third", holder="me"):
         assert memory.taken == 10

@@ -36,7 +36,7 @@ async def test_a_step_has_the_finding_and_its_time() -> None:
     runner.subject = {"type": "small"}
     assert await runner.attempt("a", answer(), lambda number: f"{number} things") == 5
     [step] = steps
-    assert (step.found, step.ok, step.remedy, step.seconds) == ("5 things", True, "", 1.0)
+    assert (step.finding, step.ok, step.remedy, step.seconds) == ("5 things", True, "", 1.0)
     assert (step.subject, doing, runner.failed) == ({"type": "small"}, ["a"], set())
 
 
@@ -60,5 +60,5 @@ def test_a_check_that_needs_another_is_skipped() -> None:
     runner.fail("a", "no answer")
     runner.skip("b", "a")
     assert (steps[1].state, steps[1].ok) == (CheckState.SKIPPED, False)
-    assert "'a'" in steps[1].found
+    assert "'a'" in steps[1].finding
     assert runner.failed == {"a", "b"}

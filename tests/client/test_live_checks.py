@@ -124,8 +124,10 @@ async def test_a_site_that_is_well(here: Site) -> None:
         found = await carry_out(make_test(here))
     faults = [check for check in found.values() if check.state is not CheckState.OK]
     assert faults == []
-    assert all(check.seconds >= 0 and check.found and not check.remedy for check in found.values())
-    assert "began after" in found["container"].found
+    assert all(
+        check.seconds >= 0 and check.finding and not check.remedy for check in found.values()
+    )
+    assert "began after" in found["container"].finding
     assert await left(here) == []
 
 
@@ -136,7 +138,7 @@ async def test_a_token_that_is_refused_ends_the_test_early(here: Site) -> None:
     assert "another token" in found["token"].remedy
     others = [check for name, check in found.items() if name not in ("server", "clock", "token")]
     assert {check.state for check in others} == {CheckState.SKIPPED}
-    assert found["blocks"].found == "it needs what 'token' did not find"
+    assert found["blocks"].finding == "it needs what 'token' did not find"
 
 
 async def test_without_an_image_the_rest_is_checked(here: Site) -> None:
@@ -153,7 +155,7 @@ async def test_a_container_that_does_not_end_says_why_and_is_cancelled(here: Sit
     await add_image(here)
     found = await carry_out(make_test(here, patience=0.3))
     assert found["container"].state is CheckState.FAILED
-    assert "it has not ended within 0 s: " in found["container"].found
+    assert "it has not ended within 0 s: " in found["container"].finding
     assert "--timeout" in found["container"].remedy
     assert await left(here) == []
     live = await here.world.ok("GET", "containers", params={"filters": [["state", "=", "Queued"]]})
@@ -172,7 +174,7 @@ async def test_a_container_that_fails(here: Site, play: Play, said: str, mend: s
     async with dispatched(here, play):
         found = await carry_out(make_test(here))
     assert found["container"].state is CheckState.FAILED
-    assert said in found["container"].found
+    assert said in found["container"].finding
     assert mend in found["container"].remedy
     assert await left(here) == []
 
@@ -181,7 +183,7 @@ async def test_another_output_is_a_fault(here: Site) -> None:
     await add_image(here)
     async with dispatched(here, Play(output=b"other\n")):
         found = await carry_out(make_test(here))
-    assert found["output"].found == "the output is b'other\\n'"
+    assert found["output"].finding == "the output is b'other\\n'"
 
 
 async def test_a_part_that_is_ill_is_named(here: Site) -> None:
@@ -189,7 +191,7 @@ async def test_a_part_that_is_ill_is_named(here: Site) -> None:
     here.world.clock.advance(3600)
     found = await carry_out(make_test(here))
     assert found["parts"].state is CheckState.FAILED
-    assert found["parts"].found.startswith("dispatchers: none has reported since")
+    assert found["parts"].finding.startswith("dispatchers: none has reported since")
 
 
 async def test_a_damaged_block_is_a_fault(here: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +201,7 @@ async def test_a_damaged_block_is_a_fault(here: Site, monkeypatch: pytest.Monkey
     monkeypatch.setattr(here.volume, "get", damaged)
     found = await carry_out(make_test(here))
     assert found["blocks"].state is CheckState.FAILED
-    assert "is damaged" in found["blocks"].found
+    assert "is damaged" in found["blocks"].finding
     assert found["collection"].state is CheckState.SKIPPED
 
 
@@ -221,4 +223,4 @@ async def test_clocks_are_compared(here: Site, off: float, is_well: bool) -> Non
     found = await carry_out(test)
     assert (found["clock"].state is CheckState.OK) is is_well
     if not is_well:
-        assert found["clock"].found == "this clock is -3600 s off the server's"
+        assert found["clock"].finding == "this clock is -3600 s off the server's"

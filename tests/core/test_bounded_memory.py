@@ -11,7 +11,7 @@ def grant(pool: BytePool, claim: PoolClaim, amount: int) -> bool:
     if not pool.fits(claim, amount):
         return False
     pool.add(claim, amount)
-    claim.held += amount
+    claim.taken += amount
     return True
 
 

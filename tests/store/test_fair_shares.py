@@ -18,7 +18,7 @@ def stored(number: int, place: Place = Place.EXACT, *, tag: int = 5) -> StoredTi
         level=1,
         share="s",
         created=number,
-        place=place,
+        state=place,
         ticket=replace(TICKET, tag=tag),
     )
 
@@ -41,7 +41,7 @@ async def test_an_account_is_stored_and_replaced(database: Database) -> None:
 
 async def test_a_ticket_is_stored_replaced_and_removed(database: Database) -> None:
     one = stored(1)
-    held = replace(one, place=Place.HELD, held_at=3, due=10)
+    held = replace(one, state=Place.HELD, held_at=3, due=10)
     async with database.writing() as tx:
         await fair_shares.put_ticket(tx, one)
         assert await fair_shares.tickets(tx, ["c1", "c2"]) == {"c1": one}

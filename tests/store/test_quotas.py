@@ -28,7 +28,7 @@ async def test_charges(database: Database) -> None:
         # Charged again, it is charged once.
         await quotas.charge(tx, "b", [ADA], StoredCharge(6, True, Amounts(1)))
         assert await quotas.charges_of(tx, ["b"]) == {
-            "b": {ADA: StoredCharge(6, held=True, amounts=Amounts(1))}
+            "b": {ADA: StoredCharge(6, is_held=True, amounts=Amounts(1))}
         }
         assert await quotas.discharge(tx, "a", [LAB]) == [LAB]
         assert await quotas.discharge(tx, "a") == [ADA]

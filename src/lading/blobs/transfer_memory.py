@@ -66,15 +66,15 @@ class MemoryRoom(PoolClaim):
         now.
         """
         # Before the limit is reached, so that the body need not stop.
-        if self.held - filled < _MAPPED and self.missing:
-            self._memory.try_add(self, min(self.missing, filled + _STEP - self.held))
-        return self.held
+        if self.taken - filled < _MAPPED and self.missing:
+            self._memory.try_add(self, min(self.missing, filled + _STEP - self.taken))
+        return self.taken
 
     async def extended(self, filled: int) -> int:
         """Like `extend`, after a wait for memory. Raises Unavailable when none becomes free."""
         if self.extend(filled) <= filled:
             await self._memory.add(self, min(self.missing, _STEP))
-        return self.held
+        return self.taken
 
     def settle(self, filled: int) -> None:
         """Reduce the room to a size that is enough."""
@@ -167,7 +167,7 @@ class Memory:
         """Grant a room further bytes after a wait. Raises Unavailable when none become free."""
         # A room that has memory already is first: it holds memory while it waits, and could block
         # all others for good.
-        is_next = bool(room.held) or not self._waiting
+        is_next = bool(room.taken) or not self._waiting
         if not (is_next and self.try_add(room, amount)):
             await self._wait(room, amount)
 
@@ -187,7 +187,7 @@ class Memory:
         # Removed, and counted again as complete: it will not request more.
         for pool in self._pools(room):
             pool.remove(room)
-        room.size = room.held = size
+        room.size = room.taken = size
         for pool in self._pools(room):
             pool.taken += size
         self._admit()
@@ -220,7 +220,7 @@ class Memory:
     def _add(self, room: MemoryRoom, amount: int) -> None:
         for pool in self._pools(room):
             pool.add(room, amount)
-        room.held += amount
+        room.taken += amount
 
     async def _wait(self, room: MemoryRoom, amount: int) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -236,7 +236,7 @@ class Memory:
                 # The caller will neither open nor release this room.
                 for pool in self._pools(room):
                     pool.remove(room)
-                room.held = 0
+                room.taken = 0
             self._forget_share(room)
             # The request was admitted in the moment in which its time ran out.
             with suppress(ValueError):
@@ -262,7 +262,7 @@ class Memory:
                 # Other holders do not wait for a holder that has used up its share.
                 continue
             # A request that does not fit must not be overtaken by smaller ones for ever.
-            if (is_full and not room.held) or not self._all.fits(room, waiter.amount):
+            if (is_full and not room.taken) or not self._all.fits(room, waiter.amount):
                 is_full = True
                 continue
             self._add(room, waiter.amount)
@@ -271,7 +271,7 @@ class Memory:
 
     def _rank(self, waiter: _Waiter) -> tuple[bool, int]:
         room = waiter.room
-        return not room.held, self._shares[room.holder].taken if room.holder in self._shares else 0
+        return not room.taken, self._shares[room.holder].taken if room.holder in self._shares else 0
 
 
 def _is_unused(mapping: mmap.mmap) -> bool:

@@ -38,7 +38,7 @@ class CheckStep:
 
     name: str
     state: CheckState
-    found: str
+    finding: str
     remedy: str = ""
     subject: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
@@ -108,7 +108,7 @@ class CheckRunner:
         step = CheckStep(
             name=name,
             state=state,
-            found=finding,
+            finding=finding,
             remedy=remedy,
             subject=dict(self.subject),
             seconds=round(now - self._began, 3),

@@ -18,18 +18,18 @@ _Value = TypeVar("_Value")
 
 
 class PoolClaim:
-    """Memory of one holder in bytes: `held` now, `size` in the end."""
+    """Memory of one holder in bytes: `taken` now, `size` in the end."""
 
-    __slots__ = ("held", "size")
+    __slots__ = ("size", "taken")
 
     def __init__(self, size: int) -> None:
-        self.held = 0
+        self.taken = 0
         self.size = size
 
     @property
     def missing(self) -> int:
         """Bytes still needed."""
-        return self.size - self.held
+        return self.size - self.taken
 
 
 class BytePool:
@@ -48,12 +48,12 @@ class BytePool:
         """Whether the claim can get `amount` more bytes such that all can finish afterwards."""
         if self.taken + amount > self.limit:
             return False
-        total = claim.held + amount
+        total = claim.taken + amount
         left = self.limit - self._promised
         if claim in self._growing:
-            left += claim.held
+            left += claim.taken
         needs = [
-            (growing.missing, growing.held) for growing in self._growing if growing is not claim
+            (growing.missing, growing.taken) for growing in self._growing if growing is not claim
         ]
         if total < claim.size:
             left -= total
@@ -72,7 +72,7 @@ class BytePool:
         """Record that the claim gets `amount` more bytes; called before its `held` is changed."""
         self.taken += amount
         self._forget(claim)
-        held = claim.held + amount
+        held = claim.taken + amount
         if held < claim.size:
             self._growing[claim] = None
             self._promised += held
@@ -80,12 +80,12 @@ class BytePool:
     def remove(self, claim: PoolClaim) -> None:
         """Record the end of the claim."""
         self._forget(claim)
-        self.taken -= claim.held
+        self.taken -= claim.taken
 
     def _forget(self, claim: PoolClaim) -> None:
         if claim in self._growing:
             del self._growing[claim]
-            self._promised -= claim.held
+            self._promised -= claim.taken
 
 
 class LruMap(Generic[_Key, _Value]):

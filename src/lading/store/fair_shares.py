@@ -61,7 +61,7 @@ class StoredTicket:
     level: int
     share: str
     created: int
-    place: Place
+    state: Place
     ticket: Ticket
     held_at: int = 0
     due: int | None = None
@@ -161,7 +161,7 @@ async def put_ticket(tx: Transaction, stored: StoredTicket) -> None:
         stored.level,
         stored.share,
         stored.created,
-        stored.place.value,
+        stored.state.value,
         ticket.tag,
         ticket.vcpus,
         ticket.weight,
@@ -303,7 +303,7 @@ def _ticket(row: Row) -> StoredTicket:
         level=int(level or 0),
         share=str(share),
         created=int(created or 0),
-        place=Place(str(place_name)),
+        state=Place(str(place_name)),
         ticket=Ticket(
             tag=int(tag or 0),
             vcpus=float(vcpus or 0),

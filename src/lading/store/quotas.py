@@ -83,7 +83,7 @@ class StoredCharge:
     """A charge of a container to a subject."""
 
     rank: int
-    held: bool
+    is_held: bool
     amounts: Amounts
     runs_workflow: bool = False
 
@@ -229,7 +229,7 @@ async def charge(
                 container_uuid,
                 subject,
                 stored.rank,
-                int(stored.held),
+                int(stored.is_held),
                 amounts.containers,
                 amounts.vcpus,
                 amounts.ram,

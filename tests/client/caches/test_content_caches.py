@@ -85,7 +85,7 @@ async def test_a_block_is_fetched_once_for_all_processes(tmp_path: Path, store: 
         b"data"
     ] * 3
     assert store.fetched == [locator]
-    assert (one.counts.fetched, one.counts.found, other.counts.found) == (1, 1, 1)
+    assert (one.counts.fetched, one.counts.hits, other.counts.hits) == (1, 1, 1)
     assert one.holds(locator)
 
 

@@ -8,7 +8,7 @@ from lading.core.containers import sessions
 from lading.core.containers.sessions import NOWHERE, Places
 from lading.core.errors import Invalid
 
-REMOTE = Places(seen="10.0.0.7", server="https://here:1/")
+REMOTE = Places(source="10.0.0.7", server="https://here:1/")
 LOCAL = Places(server="https://here:1/")
 
 
@@ -55,8 +55,8 @@ def test_the_url_of_another_server_is_that_servers_to_write() -> None:
 
 def test_addresses_are_compared_as_addresses() -> None:
     assert check("[::ffff:10.0.0.7]:9000")
-    assert check("10.0.0.7:9000", Places(seen="::ffff:10.0.0.7"))
-    assert check("[fd00:0::7]:9000", Places(seen="fd00::7"))
+    assert check("10.0.0.7:9000", Places(source="::ffff:10.0.0.7"))
+    assert check("[fd00:0::7]:9000", Places(source="fd00::7"))
     with pytest.raises(Invalid):
         check("[::ffff:10.0.0.8]:9000")
 
@@ -70,7 +70,7 @@ def test_the_local_socket_stands_for_this_machine() -> None:
 
 def test_hosts_that_the_configuration_lists() -> None:
     listed = Places(
-        seen="192.0.2.1", hosts=("10.1.0.0/16", "fd01::/16", "node.example", "10.9.9.9")
+        source="192.0.2.1", hosts=("10.1.0.0/16", "fd01::/16", "node.example", "10.9.9.9")
     )
     for address in (
         "10.1.2.3:9000",

@@ -143,16 +143,16 @@ def test_offered_gateway_addresses() -> None:
 @pytest.mark.parametrize(
     ("address", "places", "may"),
     [
-        ("192.0.2.1:4000", sessions.Places(seen="192.0.2.1"), True),
-        ("[2001:db8::1]:4000", sessions.Places(seen="2001:db8::1"), True),
-        ("192.0.2.2:4000", sessions.Places(seen="192.0.2.1"), False),
-        ("192.0.2.2:4000", sessions.Places(seen="192.0.2.1", hosts=("192.0.2.0/24",)), True),
+        ("192.0.2.1:4000", sessions.Places(source="192.0.2.1"), True),
+        ("[2001:db8::1]:4000", sessions.Places(source="2001:db8::1"), True),
+        ("192.0.2.2:4000", sessions.Places(source="192.0.2.1"), False),
+        ("192.0.2.2:4000", sessions.Places(source="192.0.2.1", hosts=("192.0.2.0/24",)), True),
         # The loopback of the server is not that of the machine, unless the site says so.
-        ("127.0.0.1:4000", sessions.Places(seen="127.0.0.1"), False),
-        ("127.0.0.1:4000", sessions.Places(seen="", hosts=("127.0.0.1",)), True),
+        ("127.0.0.1:4000", sessions.Places(source="127.0.0.1"), False),
+        ("127.0.0.1:4000", sessions.Places(source="", hosts=("127.0.0.1",)), True),
         # Services of the machine listen below.
-        ("192.0.2.1:80", sessions.Places(seen="192.0.2.1"), False),
-        ("nonsense", sessions.Places(seen="192.0.2.1"), False),
+        ("192.0.2.1:80", sessions.Places(source="192.0.2.1"), False),
+        ("nonsense", sessions.Places(source="192.0.2.1"), False),
         ("192.0.2.1:4000", sessions.NOWHERE, False),
     ],
 )

@@ -11,7 +11,7 @@ def _task(
     name: str, made: float, started: float | None, ended: float | None, **more: Any
 ) -> TimelineTask:
     return TimelineTask(
-        key=f"k-{name}", name=name, state="x", made=made, started=started, ended=ended, **more
+        key=f"k-{name}", name=name, state="x", created=made, started=started, ended=ended, **more
     )
 
 
@@ -85,9 +85,9 @@ def test_results_of_earlier_runs_are_placed_at_their_use() -> None:
     ]
     placed = {one.name: one for one in place_at_use(tasks)}
     assert [one.name for one in placed.values() if one.is_earlier] == ["count", "old", "older"]
-    assert (placed["count"].made, placed["count"].ended) == (9 * day, 9 * day)
-    assert placed["old"].made == 9 * day - 100
-    assert placed["older"].made == 9 * day
+    assert (placed["count"].created, placed["count"].ended) == (9 * day, 9 * day)
+    assert placed["old"].created == 9 * day - 100
+    assert placed["older"].created == 9 * day
     assert placed["sort"] == tasks[1]
     names = _names(list(placed.values()))
     assert names == ["old", "sort", "older", "count", "report"]
@@ -100,7 +100,7 @@ def test_the_steps_of_a_reused_workflow_are_placed_at_its_use() -> None:
         _task("own", 5001, 5002, 5003, maker="k-runner"),
     ]
     placed = place_at_use(tasks)
-    assert [(one.made, one.is_earlier) for one in placed] == [
+    assert [(one.created, one.is_earlier) for one in placed] == [
         (5000, False), (5000, True), (5001, False)
     ]  # fmt: skip
     assert _names(placed) == ["runner", "step", "own"]

@@ -50,7 +50,7 @@ def test_a_report() -> None:
     assert report.warnings == ("c: w",)
     assert set(report.edges) == {("a", "b"), ("a", "c")}
     reused = next(task for task in report.tasks if task.key == "b")
-    assert reused.started == reused.ended == reused.made
+    assert reused.started == reused.ended == reused.created
     assert next(task for task in report.tasks if task.key == "c").started is None
 
 

@@ -23,7 +23,9 @@ SMALL, WHOLE = Resources(1, 10), Resources(4, 40)
 def entry(
     uuid: str, priority: int = 1, need: Resources = SMALL, *, created: str = "", seen: float = 0.0
 ) -> TrackedContainer:
-    return TrackedContainer(uuid=uuid, priority=priority, need=need, created_at=created, seen=seen)
+    return TrackedContainer(
+        uuid=uuid, priority=priority, need=need, created_at=created, seen_at=seen
+    )
 
 
 def worker(*occupants: Occupant, id: str = "w", capacity: Resources = WHOLE) -> FleetWorker:
@@ -69,7 +71,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     return Snapshot(
         queue=queue,
         workers=tuple(workers),
-        held=held,
+        held_back=held,
         quota=draw(st.integers(0, 5)),
         now=10.0,
         passing=draw(st.sampled_from([0.0, 5.0])),

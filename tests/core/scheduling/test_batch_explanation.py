@@ -35,7 +35,9 @@ def test_reasons() -> None:
         entry("small"), entry("x"), entry("more", 0, Resources(4, 1)),
     )  # fmt: skip
     found = explain(
-        Snapshot(queue=queue, workers=(worker(old("x")),), held={"held": "Pausing after a fault."})
+        Snapshot(
+            queue=queue, workers=(worker(old("x")),), held_back={"held": "Pausing after a fault."}
+        )
     )
     assert {uuid: one.category for uuid, one in found.items()} == {
         "x": Category.PREPARING, "huge": Category.TOO_LARGE, "held": Category.HELD,

@@ -81,7 +81,7 @@ def test_what_started_since_the_head_was_queued_counts() -> None:
 def test_what_goes_before_the_head_is_not_counted_against_it() -> None:
     head = entry("head", 9, Resources(3, 30), seen=5.0)
     for priority, started in ((10, ["one"]), (8, [])):
-        since = Occupant(uuid="y", need=SMALL, started=6.0, place=entry("y", priority).place)
+        since = Occupant(uuid="y", need=SMALL, started=6.0, queue_place=entry("y", priority).place)
         snapshot = Snapshot(queue=(head, entry("one")), workers=(worker(old("x"), since),))
         assert starts(snapshot) == started
 
@@ -168,7 +168,7 @@ def test_other_workers_are_free_for_all() -> None:
 
 def test_too_large_and_held_block_nobody() -> None:
     queue = (entry("huge", 9, Resources(99, 1)), entry("held", 8, WHOLE), entry("a"))
-    snapshot = Snapshot(queue=queue, workers=(worker(),), held={"held": "Pausing."})
+    snapshot = Snapshot(queue=queue, workers=(worker(),), held_back={"held": "Pausing."})
     assert starts(snapshot) == ["a"]
 
 
@@ -195,7 +195,7 @@ def test_supervisors_spread_and_start_when_all_else_is_full() -> None:
     snapshot = Snapshot(
         workflow_runners=(entry("a"), entry("s"), entry("held")),
         workers=(taken, full),
-        held={"held": ""},
+        held_back={"held": ""},
     )
     assert plan(snapshot).starts == (StartDecision("a", "full"),)
 
@@ -276,7 +276,7 @@ def test_the_head_never_starves(snapshot: Snapshot, random: Random) -> None:
     """
     queue = tuple(
         TrackedContainer(
-            uuid=one.uuid, priority=one.priority, created_at="", need=one.need, seen=20.0
+            uuid=one.uuid, priority=one.priority, created_at="", need=one.need, seen_at=20.0
         )
         for one in snapshot.queue
     )

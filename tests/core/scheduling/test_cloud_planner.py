@@ -481,7 +481,7 @@ class World:
             self.where[uuid] = (machines, shape)
         for name in decided.retire:
             assert not self.is_busy(name)
-            assert name not in {kept for kept, _ in decided.kept}
+            assert name not in {kept for kept, _ in decided.kept_rooms}
             self.lose(name)
 
     def is_busy(self, name: str) -> bool:

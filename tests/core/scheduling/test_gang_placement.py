@@ -113,7 +113,7 @@ def test_limits_say_how_many_more_there_may_be() -> None:
 def test_a_gang_has_room_for_all_or_for_none() -> None:
     made = planner(want("g", 4, nodes=3), room("x"))
     decided = decide(made)
-    assert (decided.starts, [type for _, type in decided.creates], decided.kept) == (
+    assert (decided.starts, [type for _, type in decided.creates], decided.kept_rooms) == (
         (),
         ["t4", "t4"],
         (("x", "g"),),
@@ -127,7 +127,7 @@ def test_a_gang_has_room_for_all_or_for_none() -> None:
     made.put(room("vm-2"))
     decided = decide(made)
     assert gangs(decided).keys() == {"g"}
-    assert (set(gangs(decided)["g"]), decided.kept) == ({"x", "vm-1", "vm-2"}, ())
+    assert (set(gangs(decided)["g"]), decided.kept_rooms) == ({"x", "vm-1", "vm-2"}, ())
 
 
 def test_rooms_that_are_ready_are_taken_at_once() -> None:
@@ -188,7 +188,7 @@ def test_a_gang_waits_for_the_quota_behind_nobody() -> None:
 def test_rooms_that_a_gang_waits_for_stay_though_they_are_empty() -> None:
     made = planner(want("g", 8, nodes=2, priority=999), room("x", 8), room("y", 8, free=1))
     decided = decide(made, Limits(most=2))
-    assert (decided.retire, dict(decided.kept)) == ((), {"x": "g", "y": "g"})
+    assert (decided.retire, dict(decided.kept_rooms)) == ((), {"x": "g", "y": "g"})
     made.put(room("y", 8))
     assert gangs(decide(made, Limits(most=2))) == {"g": ("x", "y")}
 

@@ -69,7 +69,7 @@ def facts(phase: InstancePhase, **more: object) -> InstanceFacts:
         (InstancePhase.RUNNING, {}, 300.0, "it has not answered for 300 s"),
         (
             InstancePhase.RUNNING,
-            {"behavior": Behavior.DRAIN, "broken": "no crun", "seen": 299.0},
+            {"behavior": Behavior.DRAIN, "broken": "no crun", "answered_at": 299.0},
             300.0,
             "",
         ),
@@ -102,7 +102,7 @@ def test_an_idle_machine_goes_at_once_when_others_wait_for_its_place() -> None:
 def test_a_verdict_changes_at_the_moment_that_is_told(
     phase: InstancePhase, behavior: Behavior, since: float, seen: float, now: float
 ) -> None:
-    one = InstanceFacts(phase=phase, behavior=behavior, since=since, seen=seen)
+    one = InstanceFacts(phase=phase, behavior=behavior, since=since, answered_at=seen)
     due = next_moment(one, TIMES, now=now)
     before = verdict(one, TIMES, now=now)
     if due is None:
@@ -115,7 +115,7 @@ def test_a_verdict_changes_at_the_moment_that_is_told(
 def test_at_the_moment_that_is_told_the_verdict_is_there(since: float, time: float) -> None:
     times = InstanceTimes(idle=time, booting=time, probe=2 * time + 1.0)
     for phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING, InstancePhase.IDLE):
-        facts = InstanceFacts(phase=phase, since=since, seen=since)
+        facts = InstanceFacts(phase=phase, since=since, answered_at=since)
         moment = next_moment(facts, times, now=since)
         if moment is not None:
             assert verdict(facts, times, now=moment)
@@ -123,7 +123,7 @@ def test_at_the_moment_that_is_told_the_verdict_is_there(since: float, time: flo
 
 def test_rounding_does_not_lose_the_moment() -> None:
     # 1.3 + 2.0 - 1.3 is less than 2.0.
-    facts = InstanceFacts(phase=InstancePhase.BOOTING, since=1.3, seen=1.3)
+    facts = InstanceFacts(phase=InstancePhase.BOOTING, since=1.3, answered_at=1.3)
     assert verdict(facts, InstanceTimes(booting=2.0), now=1.3 + 2.0)
 
 

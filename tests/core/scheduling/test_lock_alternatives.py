@@ -52,7 +52,7 @@ def test_a_waiting_container_that_asks_for_something_else_is_not_overtaken() -> 
 
 def test_what_is_started_or_held_between_them_does_not_matter() -> None:
     assert found("aXbY", "a", "X") == {"a": "b"}
-    assert found("aXb", "a", held={"1X": "paused"}) == {"a": "b"}
+    assert found("aXb", "a", held_back={"1X": "paused"}) == {"a": "b"}
     worker = FleetWorker("w", TWO, occupants=(Occupant(uuid="1X", need=TWO),))
     assert found("aXb", "a", workers=(worker,)) == {"a": "b"}
 

@@ -29,7 +29,7 @@ def waiting(
     uuid: str, priority: int = 1, need: Resources = ONE, *, run_time: int = 0, limit: int = 0
 ) -> TrackedContainer:
     return TrackedContainer(
-        uuid=uuid, priority=priority, need=need, run_time=run_time, max_run_time=limit, seen=5.0
+        uuid=uuid, priority=priority, need=need, run_time=run_time, max_run_time=limit, seen_at=5.0
     )
 
 
@@ -38,7 +38,7 @@ HEAD = waiting("head", 9, TWO)
 
 def runs(uuid: str, *, started: float = 0.0, ends: float = inf, priority: int = 10) -> Occupant:
     place = waiting(uuid, priority).place
-    return Occupant(uuid=uuid, need=ONE, started=started, ends=ends, place=place)
+    return Occupant(uuid=uuid, need=ONE, started=started, ends=ends, queue_place=place)
 
 
 def seen(*queue: TrackedContainer, there: tuple[Occupant, ...], now: float = 5.0) -> Snapshot:
@@ -88,8 +88,8 @@ def test_those_of_unknown_run_time_pass_within_the_limit() -> None:
     snapshot = replace(seen(waiting("small"), there=(runs("old"),)), passing=600.0)
     assert starts(snapshot) == ["small"]
     kept = {"head": KeptRoom("w", since=5.0)}
-    assert starts(replace(snapshot, kept=kept, now=604.0)) == ["small"]
-    assert starts(replace(snapshot, kept=kept, now=605.0)) == []
+    assert starts(replace(snapshot, kept_rooms=kept, now=604.0)) == ["small"]
+    assert starts(replace(snapshot, kept_rooms=kept, now=605.0)) == []
 
 
 def test_several_pass_in_one_plan() -> None:
@@ -156,7 +156,7 @@ def test_a_head_of_two_processors_starts_in_the_end(run_time: int, limit: int, l
 def test_the_room_stays_kept_where_others_have_passed() -> None:
     there = (runs("old", ends=100.0), runs("passed", started=6.0, ends=90.0, priority=1))
     other = FleetWorker(id="v", capacity=TWO, occupants=(runs("a"), runs("b")))
-    snapshot = replace(seen(there=there), kept={"head": KeptRoom("w", since=5.0)})
+    snapshot = replace(seen(there=there), kept_rooms={"head": KeptRoom("w", since=5.0)})
     workers = (*snapshot.workers, other, FleetWorker(id="x", capacity=ONE))
     (kept,) = plan(replace(snapshot, workers=workers)).reservations
     assert kept.worker == "w"
@@ -166,14 +166,14 @@ def test_a_plan_keeps_since_when_there_is_room_for_the_head() -> None:
     snapshot = seen(there=(runs("old"),))
     snapshot = apply(snapshot, plan(snapshot), now=5.0)
     later = replace(snapshot, now=50.0)
-    assert apply(later, plan(later), now=50.0).kept == {"head": KeptRoom("w", since=5.0)}
+    assert apply(later, plan(later), now=50.0).kept_rooms == {"head": KeptRoom("w", since=5.0)}
     full = replace(later, workers=(replace(later.workers[0], occupants=()),))
-    assert apply(full, plan(full), now=50.0).kept == {}
+    assert apply(full, plan(full), now=50.0).kept_rooms == {}
 
 
 def test_it_is_told_how_long_others_may_pass() -> None:
     snapshot = replace(seen(waiting("small"), there=(runs("old"),)), passing=600.0, now=700.0)
-    snapshot = replace(snapshot, kept={"head": KeptRoom("w", since=5.0)})
+    snapshot = replace(snapshot, kept_rooms={"head": KeptRoom("w", since=5.0)})
     found = explain(snapshot)
     assert "and for 10 min any that fits now." in found["head"].sentence
     assert found["small"].category is Category.BEHIND_HEAD
@@ -196,7 +196,7 @@ def test_prepared_ones_pass_a_prepared_one_within_the_limit() -> None:
 
 
 def test_one_that_is_prepared_and_has_no_room_is_a_head_too() -> None:
-    large = Occupant(uuid="large", need=TWO, started=10.0, place=HEAD.place, asks=True)
+    large = Occupant(uuid="large", need=TWO, started=10.0, queue_place=HEAD.place, asks=True)
     worker = FleetWorker(id="w", capacity=TWO, occupants=(runs("old"), large))
     queue = (waiting("small"),)
     snapshot = Snapshot(queue=queue, workers=(worker,), now=20.0, passing=600.0)
@@ -209,7 +209,7 @@ def test_one_that_is_prepared_and_has_no_room_is_a_head_too() -> None:
 
 def test_a_head_of_unknown_place_comes_first() -> None:
     head = Head.asking(Occupant(uuid="x", need=TWO, started=3.0, asks=True))
-    assert head.place < HEAD.place or head.place[0] == 0
+    assert head.queue_place < HEAD.place or head.queue_place[0] == 0
     found = outlook(head, capacity=TWO, occupants=(runs("old", ends=9.0),))
     assert (found.starts_at, found.is_blocked) == (9.0, True)
     assert passing.may_pass((4.0, inf), found, now=5.0, until=0.0)

@@ -52,7 +52,7 @@ FAILED = make_container(
         (WAITING, Scene(parent=make_container()), {}, ["position", "unreported"]),
         (
             WAITING,
-            Scene(said=(WaitReason("too large", "T."), WaitReason("quota", "Q."))),
+            Scene(reports=(WaitReason("too large", "T."), WaitReason("quota", "Q."))),
             {},
             ["position", "too large", "quota"],
         ),
@@ -75,7 +75,7 @@ FAILED = make_container(
         (make_container(state="Locked", locked_by_uuid="x", lock_count=1), Scene(), {}, ["lock"]),
         (
             make_container(state="Locked", lock_count=3),
-            Scene(said=(WaitReason("preparing", "Soon."),)),
+            Scene(reports=(WaitReason("preparing", "Soon."),)),
             {},
             ["lock", "preparing", "attempts"],
         ),
@@ -137,9 +137,9 @@ def test_the_dispatcher_with_the_best_prospects_speaks() -> None:
         WaitReason("no worker", "N."),
         WaitReason("capacity", "C."),
     )
-    assert Scene(said=said).status == "C."
-    assert Scene(said=said[:2]).status == "N."
-    going = Scene(said=said, cancelled_since="2026-01-02T03:04:05Z")
+    assert Scene(reports=said).status == "C."
+    assert Scene(reports=said[:2]).status == "N."
+    going = Scene(reports=said, cancelled_since="2026-01-02T03:04:05Z")
     assert (going.status or "").startswith("It is being cancelled, as asked at 2026-01-02")
     assert Scene().status is None
 

@@ -50,11 +50,11 @@ _logger = logging.getLogger("lading.blockfiles")
 
 @dataclass(slots=True)
 class CacheCounts:
-    """Requests of one process to the cache: blocks found, lent, fetched, and fetched without being
-    kept.
+    """Requests of one process to the cache: hits, and blocks that were lent, fetched, and fetched
+    without being kept.
     """
 
-    found: int = 0
+    hits: int = 0
     lent: int = 0
     fetched: int = 0
     fetched_bytes: int = 0
@@ -114,7 +114,7 @@ class BlockFiles:
         while True:
             descriptor = await asyncio.to_thread(self._find, block.hash, size)
             if descriptor is not None:
-                self.counts.found += 1
+                self.counts.hits += 1
                 return descriptor
             descriptor = await self._borrow(locator) if self._borrow is not None and size else None
             if descriptor is not None and await self._accepts(descriptor, block.hash, size):

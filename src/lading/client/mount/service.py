@@ -95,7 +95,7 @@ class MountService:
         """Its statistics so far, as plain values."""
         cache = self._files.counts
         return self._operations.counts.plain() | {
-            "blocks_found": cache.found,
+            "blocks_found": cache.hits,
             "blocks_lent": cache.lent,
             "blocks_fetched": cache.fetched,
             "bytes_fetched": cache.fetched_bytes,

@@ -289,7 +289,7 @@ def may_be_tried(address: str, places: Places) -> bool:
         host = _host_of(address)
     except Invalid:
         return False
-    is_own = _is_seen(host, places.seen) and not is_loopback(host)
+    is_own = _is_seen(host, places.source) and not is_loopback(host)
     return is_own or is_listed(host, places.hosts)
 
 
@@ -307,16 +307,16 @@ def refusal(error: LadingError) -> str:
 class Places(msgspec.Struct, frozen=True, kw_only=True):
     """Allowed gateway addresses.
 
-    `seen` is the source address of the call, "" for the local socket; `server` the URL of the
+    `source` is the source address of the call, "" for the local socket; `server` the URL of the
     called server; `hosts` are further networks (CIDR), addresses and host names.
     """
 
-    seen: str = ""
+    source: str = ""
     server: str = ""
     hosts: tuple[str, ...] = ()
 
 
-NOWHERE = Places(seen="nowhere")
+NOWHERE = Places(source="nowhere")
 """A call without an address: only tunnels are allowed."""
 
 
@@ -343,7 +343,7 @@ def check_gateway_address(
             )
         return address
     host = _host_of(address)
-    if is_listed(host, places.hosts) or _is_seen(host, places.seen):
+    if is_listed(host, places.hosts) or _is_seen(host, places.source):
         return address
     if is_holder and is_loopback(host):
         return stored if tunnel_url(stored) else TUNNEL

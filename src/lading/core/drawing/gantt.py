@@ -29,7 +29,7 @@ class TimelineTask:
     key: str
     name: str
     state: str
-    made: float
+    created: float
     started: float | None
     ended: float | None
     needs: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class Timeline:
 def lay_out(tasks: Sequence[TimelineTask], *, now: float, width: float, most: int) -> Timeline:
     """The timeline of tasks, at most `most` rows; a step is one row when there are more tasks."""
     ordered = _in_order(tasks)
-    begin = min((task.made for task in ordered), default=now)
+    begin = min((task.created for task in ordered), default=now)
     end = max((_end(task, now) for task in ordered), default=now)
     groups: dict[str, list[TimelineTask]] = {}
     for task in ordered:
@@ -112,8 +112,8 @@ def place_at_use(tasks: Sequence[TimelineTask]) -> list[TimelineTask]:
         task = by_key[key]
         by = [placed[user] for user in users[key] if user in placed]
         if by and all(_is_earlier(task, user) for user in by):
-            at = min(user.made for user in by)
-            task = replace(task, made=at, started=at, ended=at, is_earlier=True)
+            at = min(user.created for user in by)
+            task = replace(task, created=at, started=at, ended=at, is_earlier=True)
         placed[key] = task
     return [placed[task.key] for task in tasks]
 
@@ -122,14 +122,15 @@ def _is_earlier(task: TimelineTask, user: TimelineTask) -> bool:
     if user.is_earlier:
         return True
     if task.maker == user.key:
-        return user.is_reused and task.made < user.made
-    return task.ended is not None and task.ended < user.made - _SAME_RUN
+        return user.is_reused and task.created < user.created
+    return task.ended is not None and task.ended < user.created - _SAME_RUN
 
 
 def _in_order(tasks: Sequence[TimelineTask]) -> list[TimelineTask]:
     """The tasks in the order of time, each after its needs and the task that made it."""
     by_key = {
-        task.key: task for task in sorted(tasks, key=lambda task: (task.made, task.name, task.key))
+        task.key: task
+        for task in sorted(tasks, key=lambda task: (task.created, task.name, task.key))
     }
     needs = {task.key: (*task.needs, task.maker) for task in tasks}
     return [by_key[key] for key in _after_needs(list(by_key), needs)]
@@ -162,11 +163,11 @@ def _after_needs(keys: Sequence[str], needs: Mapping[str, Sequence[str]]) -> Ite
 
 
 def _end(task: TimelineTask, now: float) -> float:
-    return max(task.made, now if task.ended is None else task.ended)
+    return max(task.created, now if task.ended is None else task.ended)
 
 
 def _row(tasks: list[TimelineTask], *, begin: float, scale: float, now: float) -> TimelineRow:
-    created = tasks[0].made
+    created = tasks[0].created
     end = max(_end(task, now) for task in tasks)
     starts = [task.started for task in tasks if task.started is not None]
     # The result of an earlier container may be older than the request.

@@ -211,7 +211,7 @@ def _tasks(steps: Sequence[RunStep]) -> tuple[TimelineTask, ...]:
                 key=step.uuid,
                 name=shorten(step.name, 60),
                 state=str(step.state),
-                made=asked,
+                created=asked,
                 started=started,
                 ended=ended,
                 needs=needs[step.uuid],

@@ -60,8 +60,8 @@ def explain(snapshot: Snapshot) -> dict[str, WaitStatus]:
         if container.uuid in statuses:
             continue
         blocked = reasons.blocked(container)
-        if container.uuid in snapshot.held:
-            statuses[container.uuid] = WaitStatus(Category.HELD, snapshot.held[container.uuid])
+        if container.uuid in snapshot.held_back:
+            statuses[container.uuid] = WaitStatus(Category.HELD, snapshot.held_back[container.uuid])
         elif blocked is not None:
             statuses[container.uuid] = blocked
         elif snapshot.shortage:
@@ -256,7 +256,7 @@ class _WaitReasons:
             )
             cause = f"behind {first}, which needs more and came first"
             return WaitStatus(Category.BEHIND_HEAD, sentence, cause)
-        passed = passing.head_sentence(after.passing) if container.uuid in after.kept else ""
+        passed = passing.head_sentence(after.passing) if container.uuid in after.kept_rooms else ""
         return WaitStatus(Category.CAPACITY, f"{where}: {missing}{passed}", cause)
 
     def _nearest_fit(self, container: TrackedContainer) -> tuple[str, str, str]:

@@ -111,7 +111,7 @@ def _placed(
 
 def _in_turn(snapshot: Snapshot) -> Iterator[TrackedContainer]:
     """The queued containers that nothing runs or holds, each once, in their order."""
-    taken = snapshot.present | snapshot.held.keys()
+    taken = snapshot.present | snapshot.held_back.keys()
     for container in sorted(snapshot.queue, key=by_place):
         if container.uuid not in taken:
             taken.add(container.uuid)
@@ -140,7 +140,7 @@ def apply(snapshot: Snapshot, decided: DispatchPlan, *, now: float) -> Snapshot:
                 need=launched.need + start.extra,
                 started=now,
                 ends=expected_times.expected_end(launched, began=snapshot.now, now=snapshot.now),
-                place=launched.place,
+                queue_place=launched.place,
                 gpu=launched.gpu,
             )
         )
@@ -164,7 +164,7 @@ def apply(snapshot: Snapshot, decided: DispatchPlan, *, now: float) -> Snapshot:
             container for container in snapshot.workflow_runners if container.uuid not in started
         ),
         workers=tuple(with_placed(worker) for worker in snapshot.workers),
-        kept=keep(snapshot, decided),
+        kept_rooms=keep(snapshot, decided),
         most=None if snapshot.most is None else snapshot.most - len(decided.starts),
     )
 
@@ -175,7 +175,7 @@ def keep(snapshot: Snapshot, decided: DispatchPlan) -> dict[str, KeptRoom]:
     """
     started = {start.uuid for start in decided.starts}
     waiting = {container.uuid for container in snapshot.queue} - started
-    found = {uuid: room for uuid, room in snapshot.kept.items() if uuid in waiting}
+    found = {uuid: room for uuid, room in snapshot.kept_rooms.items() if uuid in waiting}
     for reservation in decided.reservations:
         since = found[reservation.uuid].since if reservation.uuid in found else snapshot.now
         found[reservation.uuid] = KeptRoom(reservation.worker, since)
@@ -206,7 +206,7 @@ class _WorkerRoom:
         them is the head.
         """
         asking = {
-            occupant.uuid: occupant.place or (0, "", occupant.uuid)
+            occupant.uuid: occupant.queue_place or (0, "", occupant.uuid)
             for occupant in self._occupants
             if occupant.asks
         }
@@ -277,7 +277,7 @@ class _WorkerRoom:
                 need=container.need,
                 started=math.inf,
                 ends=ends,
-                place=container.place,
+                queue_place=container.place,
                 gpu=container.gpu,
             )
         )
@@ -296,7 +296,7 @@ class _WorkerRoom:
 
     def reserve(self, container: TrackedContainer) -> None:
         if self._head is None:
-            kept = self._snapshot.kept.get(container.uuid)
+            kept = self._snapshot.kept_rooms.get(container.uuid)
             since = kept.since if kept else self._snapshot.now
             self._head = passing.Head.waiting(container, since=since)
         need = container.need
@@ -315,7 +315,7 @@ class _WorkerRoom:
         # reserved, then the share of earlier occupants, which all end one day. The id makes the
         # choice stable.
         too_much = self._passed(container) + container.need - self._unreserved
-        kept = self._snapshot.kept.get(container.uuid)
+        kept = self._snapshot.kept_rooms.get(container.uuid)
         if kept is not None and kept.worker == self.worker.id:
             # Those that were let pass here must not move it to another worker, where others would
             # be let pass then.
@@ -330,7 +330,9 @@ class _WorkerRoom:
 
     def _occupants_before(self, container: TrackedContainer) -> Iterable[Resources]:
         return (
-            occupant.need for occupant in self.worker.occupants if occupant.started < container.seen
+            occupant.need
+            for occupant in self.worker.occupants
+            if occupant.started < container.seen_at
         )
 
 
@@ -338,7 +340,7 @@ def _workflow_starts(snapshot: Snapshot) -> tuple[StartDecision, ...]:
     """The workflow runners to start now, each on the worker where others have taken the least
     RAM.
     """
-    taken = snapshot.present | snapshot.held.keys()
+    taken = snapshot.present | snapshot.held_back.keys()
     used = {
         worker.id: total(occupant.need for occupant in worker.workflow_runners).ram
         for worker in snapshot.workers

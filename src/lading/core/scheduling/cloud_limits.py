@@ -253,13 +253,13 @@ class CloudRules:
 class CloudPlan:
     """The decisions of one pass. Workers in `starts` are ids of rooms.
 
-    `creates`: the room to be and its type. `retire`: empty rooms to remove. `kept`: room and gang,
-    for rooms that must stay though nothing runs there yet. `unneeded`: rooms that are not ready and
-    not promised to a container.
+    `creates`: the room to be and its type. `retire`: empty rooms to remove. `kept_rooms`: room and
+    gang, for rooms that must stay though nothing runs there yet. `unneeded`: rooms that are not
+    ready and not promised to a container.
     """
 
     starts: tuple[StartDecision, ...] = ()
-    kept: tuple[tuple[str, str], ...] = ()
+    kept_rooms: tuple[tuple[str, str], ...] = ()
     creates: tuple[tuple[str, str], ...] = ()
     retire: tuple[str, ...] = ()
     unneeded: tuple[str, ...] = ()

@@ -208,7 +208,7 @@ class Planner:
         return CloudPlan(
             starts=tuple(planning_pass.starts),
             creates=tuple(planning_pass.creates),
-            kept=tuple(self._kept()),
+            kept_rooms=tuple(self._kept()),
             retire=tuple(self._useless()) if self._lets_go(limits) else (),
             unneeded=tuple(
                 id for id, room in self.rooms.items() if not room.ready and not self._table.due(id)

@@ -89,14 +89,14 @@ class InstanceTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceFacts:
-    """Inputs of the shutdown decision: `since` is when the phase began, `seen` when it last
+    """Inputs of the shutdown decision: `since` is when the phase began, `answered_at` when it last
     answered well, seconds.
     """
 
     phase: InstancePhase
     behavior: Behavior = Behavior.RUN
     since: float = 0.0
-    seen: float = 0.0
+    answered_at: float = 0.0
     broken: str = ""
     known_type: bool = True
 
@@ -127,7 +127,7 @@ def verdict(
         if now >= facts.since + times.booting:
             return f"it did not become ready within {times.booting:g} s"
         return ""
-    if now >= facts.seen + times.probe:
+    if now >= facts.answered_at + times.probe:
         return f"it has not answered for {times.probe:g} s"
     return (
         _idle_verdict(facts, times, now=now, over_quota=over_quota)
@@ -163,7 +163,7 @@ def next_moment(facts: InstanceFacts, times: InstanceTimes, *, now: float) -> fl
     if facts.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
         moments.append(facts.since + times.booting)
     if facts.phase in (InstancePhase.IDLE, InstancePhase.RUNNING):
-        moments.append(facts.seen + times.probe)
+        moments.append(facts.answered_at + times.probe)
     if facts.phase is InstancePhase.IDLE:
         moments.append(facts.since + times.idle)
     return min((moment for moment in moments if moment > now), default=None)

@@ -41,7 +41,7 @@ def find_alternatives(
     """
     plain = {start.uuid for start in plan.starts if start.extra == _NOTHING and not start.others}
     passed = {start.uuid for start in plan.starts} - plain
-    passed |= snapshot.present | snapshot.held.keys()
+    passed |= snapshot.present | snapshot.held_back.keys()
     runs, left = _Runs(most), len(plain)
     for container in sorted(snapshot.queue, key=by_place):
         if container.uuid in plain:

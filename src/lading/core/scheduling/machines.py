@@ -112,7 +112,7 @@ class MachineNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     at: _Text
     machine: _Text
-    text: _Text
+    sentence: _Text = msgspec.field(name="text")
     is_fault: bool = False
 
 
@@ -134,7 +134,7 @@ class MachineOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a report: whether the server knows the machines, and the orders for them."""
 
-    known: bool
+    is_known: bool = msgspec.field(name="known")
     orders: Annotated[tuple[MachineOrder, ...], msgspec.Meta(max_length=MOST_MACHINES)] = ()
 
 

@@ -33,34 +33,34 @@ _MARGIN = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The container for which room of a worker is kept, `since` a time; for `place` and `seen` see
-    `TrackedContainer`.
+    """The container for which room of a worker is kept, `since` a time; for `queue_place` and
+    `seen_at` see `TrackedContainer`.
     """
 
     need: Resources
-    place: Place
-    seen: float
+    queue_place: Place
+    seen_at: float
     since: float
 
     @classmethod
     def waiting(cls, container: TrackedContainer, *, since: float) -> Head:
         """The head of the queue."""
-        place, seen = container.place, container.seen
-        return cls(need=container.need, place=place, seen=seen, since=since)
+        place, seen = container.place, container.seen_at
+        return cls(need=container.need, queue_place=place, seen_at=seen, since=since)
 
     @classmethod
     def asking(cls, occupant: Occupant) -> Head:
         """One that is prepared, and waits on its worker since it was started there."""
         # Without a known record it comes first: there is no reason to let it wait.
-        place, started = occupant.place or (0, "", occupant.uuid), occupant.started
-        return cls(need=occupant.need, place=place, seen=started, since=started)
+        place, started = occupant.queue_place or (0, "", occupant.uuid), occupant.started
+        return cls(need=occupant.need, queue_place=place, seen_at=started, since=started)
 
     def is_blocked(self, capacity: Resources, occupants: Sequence[Occupant]) -> bool:
         """Whether the occupants that have not passed it keep it from starting."""
         before = total(
             occupant.need
             for occupant in occupants
-            if not occupant.comes_after(self.place, since=self.seen)
+            if not occupant.comes_after(self.queue_place, since=self.seen_at)
         )
         return not self.need.fits(capacity - before)
 
@@ -130,7 +130,7 @@ def admitted(
         occupant = waiting[uuid]
         is_room = occupant.need.fits(room) and worker.has_gpus(occupant, present)
         if head is None and not is_room:
-            head = Head.asking(replace(occupant, place=asking[uuid]))
+            head = Head.asking(replace(occupant, queue_place=asking[uuid]))
         elif head is not None and is_room:
             ahead = outlook(head, capacity=worker.capacity, occupants=present)
             longest = (occupant.ends - now) * _MARGIN

@@ -94,7 +94,7 @@ class TrackedContainer:
     """Seconds that its tool takes by experience; 0: not known."""
     image: str = ""
     user: str = ""
-    seen: float = 0.0
+    seen_at: float = 0.0
     """Time at which the dispatcher first saw it, on the dispatcher's clock."""
     # Two records that say the same are equal, whichever report they come from: an event that
     # changes nothing wakes no planner.
@@ -143,17 +143,17 @@ class TrackedContainer:
 class Occupant:
     """A container that occupies a worker, and how much of it: being started, running or ending.
 
-    `started` is on the clock of `TrackedContainer.seen`; minus infinity: before the dispatcher
-    began. `ends` is when it is expected to end; infinity: not known. `place` is its place in the
-    queue, None where its record is not known. `asks`: it is prepared, and waits for its VCPUs, RAM
-    and GPUs on this worker, which `need` has.
+    `started` is on the clock of `TrackedContainer.seen_at`; minus infinity: before the dispatcher
+    began. `ends` is when it is expected to end; infinity: not known. `queue_place` is its place in
+    the queue, None where its record is not known. `asks`: it is prepared, and waits for its VCPUs,
+    RAM and GPUs on this worker, which `need` has.
     """
 
     uuid: str
     need: Resources
     started: float = float("-inf")
     ends: float = float("inf")
-    place: Place | None = None
+    queue_place: Place | None = None
     asks: bool = False
     gpu: Gpu = NO_GPU
     """The GPUs that it asked for."""
@@ -162,12 +162,12 @@ class Occupant:
         """Whether it comes after the head in the queue and started while the head waited. One of
         unknown place counts as such.
         """
-        return self.comes_after(head.place, since=head.seen)
+        return self.comes_after(head.place, since=head.seen_at)
 
     def comes_after(self, position: Place, *, since: float) -> bool:
         """Whether it comes after a place in the queue and started since `since`."""
         # In doubt for the head, which has waited longest.
-        return self.started >= since and (self.place is None or self.place > position)
+        return self.started >= since and (self.queue_place is None or self.queue_place > position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,26 +264,26 @@ class Snapshot:
     """The input of a plan: containers that wait (sized ones only), and the workers.
 
     `workflow_runners` are the waiting containers that run workflows, apart from the others in
-    `queue`. `held`: waiting containers that may not start now, with the reason as a sentence (a
-    pause after a failed start, an earlier attempt not yet cleared away). They block nobody. `quota`
-    is the most containers at a time, 0 as many as fit; `most` how many may be started now, None any
-    number; `shortage` why none may be started now on any worker, as a sentence, "" when some may.
-    `now` is the time on the clock of `TrackedContainer.seen`; `kept` is since when room is kept for
-    containers that wait, and where; `passing` the seconds for which others of unknown run time may
-    pass them (`core.scheduling.passing`).
-    `busy_at`: when the API last reported that it is busy, seconds since 1970, 0.0 for never;
-    `overloaded_at`: when it last answered so to many requests.
+    `queue`. `held_back`: waiting containers that may not start now, with the reason as a sentence
+    (a pause after a failed start, an earlier attempt not yet cleared away). They block nobody.
+    `quota` is the most containers at a time, 0 as many as fit; `most` how many may be started now,
+    None any number; `shortage` why none may be started now on any worker, as a sentence, "" when
+    some may. `now` is the time on the clock of `TrackedContainer.seen_at`. `kept_rooms`: since when
+    room is kept for containers that wait, and where. `passing`: the seconds for which others of
+    unknown run time may pass them (`core.scheduling.passing`). `busy_at`: when the API last
+    reported that it is busy, seconds since 1970, 0.0 for never; `overloaded_at`: when it last
+    answered so to many requests.
     """
 
     queue: tuple[TrackedContainer, ...] = ()
     workflow_runners: tuple[TrackedContainer, ...] = ()
     workers: tuple[FleetWorker, ...] = ()
-    held: Mapping[str, str] = field(default_factory=dict)
+    held_back: Mapping[str, str] = field(default_factory=dict)
     quota: int = 0
     most: int | None = None
     shortage: str = ""
     now: float = 0.0
-    kept: Mapping[str, KeptRoom] = field(default_factory=dict)
+    kept_rooms: Mapping[str, KeptRoom] = field(default_factory=dict)
     passing: float = 0.0
     busy_at: float = 0.0
     overloaded_at: float = 0.0

@@ -61,7 +61,7 @@ class Scene:
 
     `cancelled_since` is the time of a cancellation of many requests that has yet to reach this one;
     `parent` is the container that made it; `image` a sentence with the fault of its image, ""
-    without one; `earlier` the container that was tried before the present one. `said` are the
+    without one; `earlier` the container that was tried before the present one. `reports` are the
     reports of dispatchers about its container, `silence` a sentence for the case that no dispatcher
     is at work, "" if one is. `ahead` is the number of waiting containers that come before it,
     counted up to `most`. `share`: the place between shares, None without fair share.
@@ -72,7 +72,7 @@ class Scene:
     parent: Container | None = None
     image: str = ""
     earlier: Container | None = None
-    said: tuple[WaitReason, ...] = ()
+    reports: tuple[WaitReason, ...] = ()
     silence: str = ""
     ahead: int = 0
     most: int = 1000
@@ -85,7 +85,7 @@ class Scene:
         """
         if self.cancelled_since is not None:
             return cancelled(self.cancelled_since)
-        return min(self.said, key=_hopeless).sentence if self.said else None
+        return min(self.reports, key=_hopeless).sentence if self.reports else None
 
 
 def delays(
@@ -173,7 +173,7 @@ def _of_lock(container: Container, scene: Scene) -> tuple[WaitReason, ...]:
     return (
         lock_reason,
         *doing,
-        *scene.said,
+        *scene.reports,
         *_attempts(container, container.lock_count - 1, scene),
     )
 
@@ -192,7 +192,7 @@ def _of_queue(container: Container, scene: Scene) -> tuple[WaitReason, ...]:
     position = WaitReason("position", f"{before} ({order}).")
     return (
         position,
-        *(scene.said or (_unsaid(scene),)),
+        *(scene.reports or (_unsaid(scene),)),
         *_attempts(container, container.lock_count, scene),
     )
 

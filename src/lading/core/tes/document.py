@@ -52,7 +52,7 @@ class InvalidTask(Malformed):
     """A task was refused; `faults` are the first ones that were found."""
 
     def __init__(self, faults: list[DocumentFault]) -> None:
-        super().__init__("; ".join(f"{fault.pointer or '/'}: {fault.text}" for fault in faults))
+        super().__init__("; ".join(f"{fault.pointer or '/'}: {fault.message}" for fault in faults))
         self.faults = faults
 
 

@@ -20,7 +20,7 @@ class DocumentFault:
     """One fault: the JSON pointer of the value, and what is wrong with it."""
 
     pointer: str
-    text: str
+    message: str
 
 
 Shape: TypeAlias = Callable[[Json, str, list[DocumentFault]], Json]
