@@ -190,7 +190,7 @@ async def test_unpacking_leaves_the_reserve_of_the_disk(tmp_path: Path) -> None:
     kept = Amount(free.f_bavail * free.f_frsize - (64 << 20), 0)
     layer = make_layer({"zeros": bytes(200 << 20)})
     with pytest.raises(ExecutionError, match="almost full") as caught:
-        await LayerStore(tmp_path, limit=LIMIT, kept=kept).lease(_archive({"a.tar": layer}))
+        await LayerStore(tmp_path, limit=LIMIT, reserve=kept).lease(_archive({"a.tar": layer}))
     assert caught.value.failure is Failure.DISK
     assert list((tmp_path / "layers").glob(".new-*")) == []
 

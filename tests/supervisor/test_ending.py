@@ -154,7 +154,7 @@ def test_an_end_whose_results_nobody_wants() -> None:
 
 
 def test_who_is_stopped_though_wanted_is_told_and_tried_again() -> None:
-    ending = judge(Exit(code=143), CONTAINER, Circumstances(stopped=True, wanted=True))
+    ending = judge(Exit(code=143), CONTAINER, Circumstances(stopped=True, is_wanted=True))
     assert (ending.state, ending.failure, ending.exit_code) == (
         ContainerState.CANCELLED,
         Failure.INFRASTRUCTURE,
@@ -170,7 +170,7 @@ def test_who_is_stopped_though_wanted_is_told_and_tried_again() -> None:
 def test_only_a_stop_without_known_reason_is_left_to_the_dispatcher(
     also: dict[str, Any], failure: str | None
 ) -> None:
-    circumstances = Circumstances(stopped=True, wanted=True, left=True, **also)
+    circumstances = Circumstances(stopped=True, is_wanted=True, left=True, **also)
     ending = judge(Exit(code=143), CONTAINER, circumstances)
     assert ending.failure == failure
     state = ContainerState.CANCELLED if failure else ContainerState.RUNNING

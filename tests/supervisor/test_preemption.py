@@ -67,7 +67,7 @@ async def test_ec2_recommends_to_move() -> None:
     server.documents[REBALANCE] = {"noticeTime": "2026-09-18T08:20:00Z"}
     notice = await source.look(0)
     assert notice is not None
-    assert ("since 2026-09-18T08:20:00Z" in notice.text, notice.certain) == (True, False)
+    assert ("since 2026-09-18T08:20:00Z" in notice.message, notice.certain) == (True, False)
 
 
 async def test_ec2_tokens_are_renewed_before_they_end_and_when_they_are_refused() -> None:
@@ -93,7 +93,8 @@ async def test_azure_preempts_this_machine() -> None:
     notice = await source.look(0)
     assert notice is not None
     assert (
-        notice.text == "Azure will take this machine away, not before Mon, 19 Sep 2026 18:29:47 GMT"
+        notice.message
+        == "Azure will take this machine away, not before Mon, 19 Sep 2026 18:29:47 GMT"
     )
     assert notice.certain
 
@@ -109,7 +110,7 @@ async def test_azure_without_names_means_everybody() -> None:
     source, server = azure([{**PREEMPT, "Resources": [], "NotBefore": ""}])
     notice = await source.look(0)
     assert notice is not None
-    assert notice.text.endswith("not before now")
+    assert notice.message.endswith("not before now")
     assert f"GET {NAME}" not in server.calls
 
 

@@ -57,7 +57,7 @@ async def test_opening_reads_record_and_token(server: FakeServer) -> None:
 
 async def test_what_came_with_the_assignment_is_not_asked_for(server: FakeServer) -> None:
     auth = {"uuid": AUTH_UUID, "api_token": AUTH_SECRET}
-    opened = session(server, known={"container": server.containers[CONTAINER], "auth": auth})
+    opened = session(server, records={"container": server.containers[CONTAINER], "auth": auth})
     await opened.open()
     assert opened.container.output_path == "/out"
     assert opened.token == f"v2/{AUTH_UUID}/{AUTH_SECRET}/{CONTAINER}"

@@ -36,40 +36,40 @@ from lading.supervisor.process.register import DEFAULT, Register, RegisterEntry
 
 def main(arguments: list[str] | None = None) -> int:
     """Carry out one command line; the exit code is described above."""
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     telemetry.configure()
     try:
-        if given.uuid and not ids.is_uuid(given.uuid, ids.Infix.CONTAINER):
-            raise Invalid(f"{given.uuid!r} is not the uuid of a container")
-        if given.list:
-            return _list(given)
-        if given.kill is not None:
-            return _kill(given)
-        if given.annex:
-            return _annex(given)
-        if given.line:
+        if options.uuid and not ids.is_uuid(options.uuid, ids.Infix.CONTAINER):
+            raise Invalid(f"{options.uuid!r} is not the uuid of a container")
+        if options.list:
+            return _list(options)
+        if options.kill is not None:
+            return _kill(options)
+        if options.annex:
+            return _annex(options)
+        if options.line:
             return _line()
-        return _clean(given) if given.clean else _run(given)
+        return _clean(options) if options.clean else _run(options)
     except (LadingError, OSError) as error:
-        text = error.message if isinstance(error, LadingError) else str(error)
-        _say(f"lading: {' '.join(text.split())}")
+        message = error.message if isinstance(error, LadingError) else str(error)
+        _say(f"lading: {' '.join(message.split())}")
         return 2 if isinstance(error, Invalid) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lading.supervisor", description=__doc__)
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--detach", action="store_true", help="continue in the background")
-    what.add_argument(
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--detach", action="store_true", help="continue in the background")
+    modes.add_argument(
         "--list", action="store_true", help="print the containers that are supervised here"
     )
-    what.add_argument(
+    modes.add_argument(
         "--kill",
         metavar="SIGNAL",
         type=_signal,
         help="send a supervisor a signal, by number or name",
     )
-    what.add_argument("--clean", action="store_true", help="undo the steps of a dead supervisor")
+    modes.add_argument("--clean", action="store_true", help="undo the steps of a dead supervisor")
     parser.add_argument(
         "--stdin-prices", action="store_true", help="with --list: read a price history"
     )
@@ -83,13 +83,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--log", metavar="FILE", default="", help="with --detach: where its messages go"
     )
-    what.add_argument(
+    modes.add_argument(
         "--annex",
         metavar="ADDRESS",
         default="",
         help="prepare a rank of the gang of a supervisor there",
     )
-    what.add_argument(
+    modes.add_argument(
         "--line", action="store_true", help="connect to the rank launcher that standard input names"
     )
     parser.add_argument(
@@ -116,12 +116,12 @@ def _importing() -> Iterator[None]:
         gc.enable()
 
 
-def _annex(given: argparse.Namespace) -> int:
+def _annex(options: argparse.Namespace) -> int:
     with _importing():
         from lading.supervisor.engines import find_engines
         from lading.supervisor.gang.remote_rank import main
 
-    return main(given.annex, engines=find_engines().make)
+    return main(options.annex, engines=find_engines().make)
 
 
 def _line() -> int:
@@ -130,43 +130,45 @@ def _line() -> int:
     return main()
 
 
-def _run(given: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     with _importing():
         from lading.supervisor.process.standalone import run
 
-    text = sys.stdin.buffer.read()
+    config_text = sys.stdin.buffer.read()
     return run(
-        text,
-        uuid=given.uuid,
-        register=given.lock_directory,
-        detach=given.detach,
-        log=given.log,
-        gpus=given.gpus,
+        config_text,
+        uuid=options.uuid,
+        register=options.lock_directory,
+        detach=options.detach,
+        log=options.log,
+        gpus=options.gpus,
     )
 
 
-def _list(given: argparse.Namespace) -> int:
-    register = Register(given.lock_directory)
-    if given.stdin_prices:
+def _list(options: argparse.Namespace) -> int:
+    register = Register(options.lock_directory)
+    if options.stdin_prices:
         register.write_prices(sys.stdin.buffer.read())
-    for found in register.look(_clean_up):
-        _print(found.line)
+    for entry in register.look(_clean_up):
+        _print(entry.line)
     # With this line the dispatcher starts nothing more on this machine.
     if register.broken:
         _print("broken")
     return 0
 
 
-def _kill(given: argparse.Namespace) -> int:
-    gone = Register(given.lock_directory).kill(_named(given), given.kill)
-    _say(f"{given.uuid}: {'not running' if gone else 'still running'}")
+def _kill(options: argparse.Namespace) -> int:
+    gone = Register(options.lock_directory).kill(_named(options), options.kill)
+    _say(f"{options.uuid}: {'not running' if gone else 'still running'}")
     return 0 if gone else 1
 
 
-def _clean(given: argparse.Namespace) -> int:
-    uuid = _named(given)
+def _clean(options: argparse.Namespace) -> int:
+    uuid = _named(options)
     left = [
-        one for one in Register(given.lock_directory).look(_clean_up, only=uuid) if one.uuid == uuid
+        entry
+        for entry in Register(options.lock_directory).look(_clean_up, only=uuid)
+        if entry.uuid == uuid
     ]
     if left:
         _say(f"{uuid}: {left[0].condition}")
@@ -185,19 +187,19 @@ def _clean_up(entry: RegisterEntry) -> None:
         raise
 
 
-def _named(given: argparse.Namespace) -> str:
-    if not given.uuid:
+def _named(options: argparse.Namespace) -> str:
+    if not options.uuid:
         raise Invalid("name the container by its uuid")
-    return str(given.uuid)
+    return str(options.uuid)
 
 
-def _signal(text: str) -> signal.Signals:
-    if text.isdigit():
-        return signal.Signals(int(text))
+def _signal(name: str) -> signal.Signals:
+    if name.isdigit():
+        return signal.Signals(int(name))
     try:
-        return signal.Signals[f"SIG{text.upper().removeprefix('SIG')}"]
+        return signal.Signals[f"SIG{name.upper().removeprefix('SIG')}"]
     except KeyError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no signal") from error
+        raise argparse.ArgumentTypeError(f"{name!r} is no signal") from error
 
 
 def _print(line: str) -> None:

@@ -176,7 +176,7 @@ async def save_log(log: Log, *, blocks: BlockSink) -> str:
     tails = log.tails()
     with ConfinedTree.open(log.directory) as directory:
         async with CollectionWriter(blocks, pack=_PACK) as writer:
-            for name in sorted(one.name for one in directory.scan()):
+            for name in sorted(entry.name for entry in directory.scan()):
                 await _add_file(writer, name, directory.open_file, name, tail=tails.get(name, b""))
             return await writer.finish()
 
@@ -232,7 +232,7 @@ async def _add_folder(
         with files.open_folder(folder) as tree:
             await writer.add_folder(name, tree.descriptor, names)
     except OSError as error:
-        shown = "/".join(part for part in (name, str(error.filename or "")) if part)
+        shown = "/".join(element for element in (name, str(error.filename or "")) if element)
         raise _unreadable(shown, error) from error
 
 
@@ -240,13 +240,13 @@ async def _add_file(
     writer: CollectionWriter,
     name: str,
     open_file: Callable[[_Place], int],
-    place: _Place,
+    source: _Place,
     *,
     tail: bytes = b"",
 ) -> None:
     """Add a file, and append `tail` to a small one."""
     try:
-        descriptor = open_file(place)
+        descriptor = open_file(source)
         try:
             # Reading it takes less time than starting a thread.
             if os.fstat(descriptor).st_size <= _SMALL:

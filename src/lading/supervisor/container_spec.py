@@ -31,7 +31,7 @@ def specify(
     assignment: SupervisorConfig,
     *,
     token: str,
-    given: Given,
+    gpus: Given,
     stdout: int,
     stderr: int,
     notices: int = -1,
@@ -40,16 +40,16 @@ def specify(
 ) -> ContainerSpec:
     """Make the specification.
 
-    `token` is the container's own token, which it gets only when it may use the API; `given` has
+    `token` is the container's own token, which it gets only when it may use the API; `gpus` has
     its GPUs. `on_network_fault` hears of a network that is lost.
     """
     scheduling = container.scheduling_parameters
     gang = NO_GANG if scheduling.keys().isdisjoint(KEYS) else read_gang(scheduling)
     # Without `spread` all ranks of the gang share one container on this machine.
-    here = gang.nodes if spread is None else 1
+    ranks_here = gang.nodes if spread is None else 1
     environment = {name: str(value) for name, value in container.environment.items()}
     # In no record, and on no command line: engines pass the environment on in files of their own.
-    environment |= {one.name: one.value for one in stage.plan.variables}
+    environment |= {variable.name: variable.value for variable in stage.plan.variables}
     binds = list(stage.binds)
     api: tuple[str, ...] = ()
     if container.runtime_constraints.get("API") is True:
@@ -60,8 +60,8 @@ def specify(
         if bundle and all(bind.target != CERTIFICATES for bind in binds):
             binds.append(Bind(bundle, CERTIFICATES, True))
     # Those of the request come first, and take precedence.
-    binds += free_binds(given.binds, binds)
-    environment |= dict(given.environment)
+    binds += free_binds(gpus.binds, binds)
+    environment |= dict(gpus.environment)
     files = _files_of_ranks(binds) if gang.nodes > 1 else {}
     shares = gang.shares_vcpus and spread is None
     if shares:
@@ -82,13 +82,13 @@ def specify(
             refused=assignment.refused_networks,
             on_fault=on_network_fault,
         ),
-        devices=given.devices,
-        cuda=given.cuda,
-        hooks=given.hooks,
+        devices=gpus.devices,
+        cuda=gpus.cuda,
+        hooks=gpus.hooks,
         # Constraints are for one rank; 0 (no limit) stays 0.
-        ram=amount(container.runtime_constraints, "ram") * here,
-        vcpus=amount(container.runtime_constraints, "vcpus") * (1 if shares else here),
-        processes=assignment.max_processes * here,
+        ram=amount(container.runtime_constraints, "ram") * ranks_here,
+        vcpus=amount(container.runtime_constraints, "vcpus") * (1 if shares else ranks_here),
+        processes=assignment.max_processes * ranks_here,
         stdin=stage.stdin,
         stdout=stdout,
         stderr=stderr,

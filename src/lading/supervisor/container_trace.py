@@ -88,13 +88,13 @@ class ContainerTrace:
                 self._begin(_RESULTS, self._clock())
 
     @contextlib.contextmanager
-    def doing(self, what: str) -> Iterator[None]:
+    def doing(self, name: str) -> Iterator[None]:
         """A span around a part of a step."""
-        self._begin(what, self._clock())
+        self._begin(name, self._clock())
         try:
             yield
         finally:
-            self._end(what)
+            self._end(name)
 
     def close(self) -> None:
         """End every span. Idempotent."""

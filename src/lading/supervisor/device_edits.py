@@ -62,14 +62,14 @@ def find_files(root: Path, gpus: GpuDevices, locked: Sequence[GpuDevice]) -> Gpu
     names = cdi_gpus.device_names(devices, locked)
     if not names:
         stack = locked[0].stack
-        made = cdi_gpus.generated(
+        specification = cdi_gpus.generated(
             cdi_gpus.KINDS[stack],
             [gpu for gpu in gpus.devices if gpu.stack == stack],
             shared=gpus.shared.get(stack, ()),
             libraries=libraries,
             programs=[path for path in cdi_gpus.PROGRAMS if _below(root, path).is_file()],
         )
-        files = [CdiFile(path="", rank=0, specification=made)] if made else []
+        files = [CdiFile(path="", rank=0, specification=specification)] if specification else []
         devices = find_devices(files)
         names = cdi_gpus.device_names(devices, locked)
     try:
@@ -151,8 +151,8 @@ def _hook(hook: Hook) -> EngineHook:
 
 
 def _variables(edits: ContainerEdits) -> Iterator[tuple[str, str]]:
-    for text in edits.env:
-        name, _, value = text.partition("=")
+    for assignment in edits.env:
+        name, _, value = assignment.partition("=")
         yield name, value
 
 

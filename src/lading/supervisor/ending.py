@@ -62,8 +62,8 @@ def with_warning(ending: Ending, warning: str, detail: str) -> Ending:
     """The same outcome with one more warning; "" adds none."""
     if not warning:
         return ending
-    joined = "; ".join(text for text in (ending.warning, warning) if text)
-    details = "\n".join(text for text in (ending.warning_detail, detail) if text)
+    joined = "; ".join(sentence for sentence in (ending.warning, warning) if sentence)
+    details = "\n".join(sentence for sentence in (ending.warning_detail, detail) if sentence)
     return structs.replace(ending, warning=joined, warning_detail=details)
 
 
@@ -105,11 +105,11 @@ def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
     )
 
 
-def stopped(exit_code: int | None = None, *, wanted: bool, left: bool) -> Ending:
-    """Decide the outcome of a Running container whose supervisor was stopped. `wanted`, `left`: see
-    `Circumstances`.
+def stopped(exit_code: int | None = None, *, is_wanted: bool, left: bool) -> Ending:
+    """Decide the outcome of a Running container whose supervisor was stopped. `is_wanted`, `left`:
+    see `Circumstances`.
     """
-    if not wanted:
+    if not is_wanted:
         return Ending(state=ContainerState.CANCELLED, exit_code=exit_code, keeps_output=True)
     if left:
         return Ending(state=ContainerState.RUNNING, exit_code=exit_code, warning=_LEFT)
@@ -125,7 +125,7 @@ async def stop_early(
     """
     if not running:
         return Ending(state=ContainerState.QUEUED)
-    return stopped(wanted=await session.is_wanted(), left=config.dispatcher_classifies)
+    return stopped(is_wanted=await session.is_wanted(), left=config.dispatcher_classifies)
 
 
 def without_results(ending: Ending, error: Full) -> Ending:
@@ -162,7 +162,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """Reason for which it was ended when it used more disk space than its allowance, or ""."""
     full: str = ""
     """The place that has no space left, or ""."""
-    wanted: bool = False
+    is_wanted: bool = False
     """Its request still needs it: the stop came from outside."""
     left: bool = False
     """The fleet knows why it stopped the supervisor: the dispatcher ends the record."""
@@ -249,7 +249,7 @@ def _judge_cancelled(
             state=ContainerState.CANCELLED, exit_code=own, failure=Failure.PREEMPTED, error=error
         )
     if circumstances.stopped:
-        return stopped(own, wanted=circumstances.wanted, left=circumstances.left)
+        return stopped(own, is_wanted=circumstances.is_wanted, left=circumstances.left)
     if exit_.lost:
         error = f"{exit_.lost}; the container runs again if its request allows"
         return Ending(state=ContainerState.CANCELLED, failure=Failure.NODE, error=error)
@@ -304,15 +304,15 @@ def runtime_status(ending: Ending, before: Mapping[str, Any]) -> dict[str, Any] 
     # The record of a container that is not Complete has no exit code.
     is_told = ending.error and ending.exit_code is not None
     code = f"The command ended with exit code {ending.exit_code}." if is_told else ""
-    detail = "\n".join(text for text in (ending.error_detail, code) if text)
-    said = {
+    detail = "\n".join(value for value in (ending.error_detail, code) if value)
+    entries = {
         "error": ending.error,
         "errorDetail": "" if ending.state is ContainerState.COMPLETE else detail,
         "warning": ending.warning,
         "warningDetail": ending.warning_detail,
         "failure": str(ending.failure or ""),
     }
-    added: dict[str, Any] = {name: text for name, text in said.items() if text}
+    added: dict[str, Any] = {name: value for name, value in entries.items() if value}
     if ending.omitted:
         added[OMITTED] = ending.omitted
     return {**before, **added} if added else None

@@ -107,15 +107,15 @@ class RunJournal:
 def read_journal(run_directory: Path) -> tuple[JournalHeader, list[JournalLine]] | None:
     """Contents of the journal; None when there is none or its first line is incomplete."""
     try:
-        first, *rest = (run_directory / NAME).read_bytes().split(b"\n")
+        first, *encoded_lines = (run_directory / NAME).read_bytes().split(b"\n")
         opening = msgspec.json.decode(first, type=JournalHeader)
     except (OSError, msgspec.DecodeError):
         # A journal without a readable beginning is none.
         return None
     lines = []
-    for text in rest:
+    for encoded in encoded_lines:
         try:
-            lines.append(msgspec.json.decode(text, type=JournalLine))
+            lines.append(msgspec.json.decode(encoded, type=JournalLine))
         # The last line may be incomplete after a crash: its step was not begun, as the line is
         # written first.
         except msgspec.DecodeError:

@@ -95,9 +95,9 @@ def receive_mounts() -> None:
     _check(_libc.mount(None, b"/", None, MS_REC | MS_SLAVE, None), "mount /")
 
 
-def _belongs(point: Path, kept: Sequence[Path]) -> bool:
-    return any(one.is_relative_to(point) for one in kept) or any(
-        point.is_relative_to(one) for one in _SYSTEM
+def _belongs(point: Path, kept_paths: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(point) for path in kept_paths) or any(
+        point.is_relative_to(path) for path in _SYSTEM
     )
 
 
@@ -167,7 +167,7 @@ def mount_overlay(
 def mounts_below(directory: str) -> list[str]:
     """Mount points at or below `directory` in this namespace, innermost first."""
     points = [point for _, point in reversed(_mounts(_escape(directory)))]
-    return [one for one in points if one == directory or one.startswith(directory + "/")]
+    return [point for point in points if point == directory or point.startswith(directory + "/")]
 
 
 def _mounts(word: str = "") -> list[tuple[str, str]]:
@@ -264,13 +264,13 @@ def find_init(processes: Iterable[int]) -> int | None:
     """Process 1 of the outermost nested pid namespace among `processes`; None when there is
     none.
     """
-    found: dict[int, int] = {}
+    first_processes: dict[int, int] = {}
     for pid in processes:
         # NSpid lists the id in each nested namespace, the innermost last (proc_pid_status(5)).
         inner = _status(pid).get("NSpid", "").split()
         if len(inner) > 1 and inner[-1] == "1":
-            found.setdefault(len(inner), pid)
-    return found[min(found)] if found else None
+            first_processes.setdefault(len(inner), pid)
+    return first_processes[min(first_processes)] if first_processes else None
 
 
 def catches(pid: int, number: signal.Signals) -> bool:
@@ -287,22 +287,22 @@ def _status(pid: int) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition(":") for line in text.splitlines())}
 
 
-def unescape(text: str) -> str:
+def unescape(path: str) -> str:
     """A path in a table of mounts as it is, with its blanks and backslashes."""
-    if "\\" in text:
+    if "\\" in path:
         for code, char in _ESCAPES:
-            text = text.replace(code, char)
-    return text
+            path = path.replace(code, char)
+    return path
 
 
-def _escape(text: str) -> str:
+def _escape(path: str) -> str:
     # The backslash first, so that inserted escapes are not escaped again.
     for code, char in reversed(_ESCAPES):
-        text = text.replace(char, code)
-    return text
+        path = path.replace(char, code)
+    return path
 
 
-def _check(result: int, what: str) -> None:
+def _check(result: int, subject: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
+        raise OSError(number, os.strerror(number), subject)

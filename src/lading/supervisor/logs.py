@@ -96,17 +96,17 @@ class StampedFile:
         body = data.removesuffix(b"\n")
         # Only the beginning of a line is stamped; `_at_start` remembers it between writes.
         ended = len(body) < len(data)
-        text = body.replace(b"\n", b"\n" + stamp) + (b"\n" if ended else b"")
+        stamped = body.replace(b"\n", b"\n" + stamp) + (b"\n" if ended else b"")
         if self._at_start:
-            text = stamp + text
+            stamped = stamp + stamped
         self._at_start = ended
         written = 0
         if not self.tail:
             # A full disk ends the log, not the container.
             with contextlib.suppress(OSError):
-                written = self._file.write(text) or 0
+                written = self._file.write(stamped) or 0
         self.size += written
-        self.tail += text[written : written + _TAIL - len(self.tail)]
+        self.tail += stamped[written : written + _TAIL - len(self.tail)]
 
     def close(self) -> None:
         """Close the file."""
@@ -122,11 +122,11 @@ class Log:
         clock: Clock,
         *,
         limit: int = 0,
-        kept: Amount | None = None,
+        reserve: Amount | None = None,
         look_every: int = _LOOK_EVERY,
     ) -> None:
-        """`limit`: bytes kept of each stream, 0 for no limit; `kept`: the configured reserve of the
-        disk, checked again after `look_every` bytes of a stream.
+        """`limit`: bytes kept of each stream, 0 for no limit; `reserve`: the configured reserve of
+        the disk, checked again after `look_every` bytes of a stream.
         """
         directory.mkdir(mode=0o700, exist_ok=True)
         self.directory = directory
@@ -135,7 +135,7 @@ class Log:
         self.grown = asyncio.Event()
         """Set when one of the files has grown."""
         self._limit, self._look_every = limit, look_every
-        self._kept = kept or Amount(AUTOMATIC, AUTOMATIC)
+        self._reserve = reserve or Amount(AUTOMATIC, AUTOMATIC)
         self._looked: dict[str, int] = {}
         self._has_record = False
 
@@ -150,9 +150,9 @@ class Log:
             found = self._streams[name] = StampedFile(self.directory / name, self._clock)
         return found
 
-    def say(self, text: str) -> None:
+    def say(self, line: str) -> None:
         """Add a line to the supervisor's own log. Tokens are redacted."""
-        self.stream(SUPERVISOR).write(redact(text).encode("utf-8", "backslashreplace") + b"\n")
+        self.stream(SUPERVISOR).write(redact(line).encode("utf-8", "backslashreplace") + b"\n")
         self.grown.set()
 
     def put(self, name: str, content: bytes) -> None:
@@ -181,7 +181,7 @@ class Log:
 
     def tails(self) -> dict[str, bytes]:
         """Data that belongs at the end of files and is in memory only."""
-        return {name: one.tail for name, one in self._streams.items() if one.tail}
+        return {name: stream.tail for name, stream in self._streams.items() if stream.tail}
 
     def no_room(self, name: str) -> str:
         """Reason for which the command's stream `name` is not kept further; "" while it is."""
@@ -190,7 +190,7 @@ class Log:
             return f"the log keeps {self._limit} bytes of this with its time stamps"
         if size - self._looked.get(name, 0) >= self._look_every:
             self._looked[name] = size
-            if lacks_room(self.directory, self._kept, need=self._look_every):
+            if lacks_room(self.directory, self._reserve, need=self._look_every):
                 # Check again with the next write: a line is written after this.
                 self._looked[name] = 0
                 return "the disk has no room for a longer log"
@@ -198,8 +198,8 @@ class Log:
 
     def close(self) -> None:
         """Close all files."""
-        for one in self._streams.values():
-            one.close()
+        for stream in self._streams.values():
+            stream.close()
 
 
 class Pump:

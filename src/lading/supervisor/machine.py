@@ -74,7 +74,7 @@ _BEHIND_A_PROGRAM = "fuse."
 
 def certificates(bundles: Iterable[str] = _BUNDLES) -> str | None:
     """The machine's bundle of certificate authorities, for containers that call the API."""
-    return next((one for one in bundles if Path(one).exists()), None)
+    return next((bundle for bundle in bundles if Path(bundle).exists()), None)
 
 
 def log_machine(log: Log, scratch: Path, instance_type: Mapping[str, Any]) -> None:
@@ -114,7 +114,7 @@ def describe_machine(scratch: Path) -> bytes:
         ("Disk Space", _space(("/", str(scratch)))),
         ("Disk INodes", _inodes(("/", str(scratch)))),
     )
-    return "\n".join(f"{title}\n{text.rstrip()}\n" for title, text in blocks).encode()
+    return "\n".join(f"{title}\n{content.rstrip()}\n" for title, content in blocks).encode()
 
 
 # The file is some kilobytes for each processor and does not change.
@@ -240,10 +240,10 @@ def _file_system(device: str, mounts: Path) -> str:
 
 def _block_device(entry: Path) -> str:
     """Whether a block device rotates; a partition has no queue directory, so its disk is asked."""
-    place = entry.resolve()
-    for one in (place, place.parent):
+    resolved = entry.resolve()
+    for path in (resolved, resolved.parent):
         try:
-            return "disk" if (one / "queue/rotational").read_text().strip() == "1" else "ssd"
+            return "disk" if (path / "queue/rotational").read_text().strip() == "1" else "ssd"
         except OSError:
             # Not a disk with this attribute, for example a partition; try its parent.
             continue
@@ -289,14 +289,14 @@ class Costing:
         """
         if not self.assignment.lock_directory:
             return False
-        said = Register(Path(self.assignment.lock_directory)).read_prices()
+        history = Register(Path(self.assignment.lock_directory)).read_prices()
         # The file is rewritten with each listing of the dispatcher; mostly it has not changed.
-        if said == self._heard:
+        if history == self._heard:
             return False
-        self._heard = said
+        self._heard = history
         # An unreadable history changes nothing: the known prices stay.
         with contextlib.suppress(Invalid, msgspec.DecodeError):
-            self._prices = resources.read_prices(msgspec.json.decode(said)) or self._prices
+            self._prices = resources.read_prices(msgspec.json.decode(history)) or self._prices
             return True
         return False
 

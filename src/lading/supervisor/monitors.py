@@ -238,10 +238,10 @@ class Monitors:
     async def take_notice(self, notice: Notice) -> None:
         """Log a notice that the machine is taken away, and show it to the user."""
         self.notice = notice
-        self.log.say(f"{notice.text}: {notice.detail}")
-        status = {"warning": notice.text, "warningDetail": notice.detail}
+        self.log.say(f"{notice.message}: {notice.detail}")
+        status = {"warning": notice.message, "warningDetail": notice.detail}
         if notice.certain:
-            status["preemptionNotice"] = notice.text
+            status["preemptionNotice"] = notice.message
         # The machine may vanish within seconds: save the log now.
         self.flush.set()
         try:
@@ -324,7 +324,7 @@ class LiveView:
                         await self._post_piece(name)
             # The server keeps no more of this file.
             except TooLarge:
-                self._names = tuple(one for one in self._names if one != name)
+                self._names = tuple(other_name for other_name in self._names if other_name != name)
             # The token was revoked: the container belongs to another supervisor.
             except Unauthenticated:
                 self._refused = True

@@ -38,7 +38,7 @@ _AZURE_VERSION = "2020-07-01"
 class Notice(msgspec.Struct, frozen=True):
     """A notice of the cloud. `certain`: it will happen; otherwise it may."""
 
-    text: str
+    message: str
     detail: str
     certain: bool
 
@@ -62,15 +62,15 @@ class Ec2Preemption:
         """A scheduled action, else a rebalance recommendation."""
         action = await self._read("spot/instance-action", now)
         if action is not None:
-            text = f"EC2 will {action.get('action')} this instance at {action.get('time')}"
-            return Notice(text, msgspec.json.encode(action).decode(), certain=True)
+            message = f"EC2 will {action.get('action')} this instance at {action.get('time')}"
+            return Notice(message, msgspec.json.encode(action).decode(), certain=True)
         hint = await self._read("events/recommendations/rebalance", now)
         if hint is not None:
-            text = (
+            message = (
                 "EC2 reports that this instance is likely to be interrupted"
                 f" (since {hint.get('noticeTime')})"
             )
-            return Notice(text, msgspec.json.encode(hint).decode(), certain=False)
+            return Notice(message, msgspec.json.encode(hint).decode(), certain=False)
         return None
 
     async def _read(self, path: str, now: float) -> dict[str, Any] | None:
@@ -109,17 +109,18 @@ class AzurePreemption:
         # Part of the protocol; only EC2 needs the time for its token.
         del now
         answer = await self._get(f"/metadata/scheduledevents?api-version={_AZURE_VERSION}")
-        for one in _document(answer).get("Events") or []:
-            resources = one.get("Resources") or []
-            if one.get("EventType") == "Preempt" and (
+        for event in _document(answer).get("Events") or []:
+            resources = event.get("Resources") or []
+            if event.get("EventType") == "Preempt" and (
                 # An event without resources is for this machine, as Azure sends it to the machine
                 # itself.
                 not resources or await self._own_name() in resources
             ):
-                text = (
-                    f"Azure will take this machine away, not before {one.get('NotBefore') or 'now'}"
+                message = (
+                    "Azure will take this machine away,"
+                    f" not before {event.get('NotBefore') or 'now'}"
                 )
-                return Notice(text, msgspec.json.encode(one).decode(), certain=True)
+                return Notice(message, msgspec.json.encode(event).decode(), certain=True)
         return None
 
     async def _own_name(self) -> str:
@@ -174,18 +175,18 @@ async def watch_preemption(
     failures, last = 0, None
     while True:
         try:
-            found = await source.look(clock())
+            notice = await source.look(clock())
             failures = 0
         except LadingError as error:
             failures += 1
             if failures > _FAILURES:
                 say(f"notices of preemption are no longer looked for: {error.message}")
                 return
-            found = None
+            notice = None
         # The same notice is repeated with every poll.
-        if found is not None and found != last:
-            last = found
-            await tell(found)
+        if notice is not None and notice != last:
+            last = notice
+            await tell(notice)
         await asyncio.sleep(interval)
 
 

@@ -196,7 +196,7 @@ class Preparation:
         return DiskWatch(
             run=self._directory,
             allowed=allowed,
-            kept=self.reserve,
+            configured=self.reserve,
             processes=processes or below_first,
             has_daemon=not engine.sees_private_mounts,
             base=self._base,

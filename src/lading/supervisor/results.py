@@ -96,7 +96,9 @@ class Results(msgspec.Struct, frozen=True):
         output, log = await asyncio.gather(
             self._store_output(plan), self._store_log(), return_exceptions=True
         )
-        fault = next((one for one in (output, log) if isinstance(one, BaseException)), None)
+        fault = next(
+            (result for result in (output, log) if isinstance(result, BaseException)), None
+        )
         if fault is not None and _must_be_raised(fault, is_last=is_last):
             raise fault
         if fault is not None and ending.state is ContainerState.COMPLETE:
@@ -198,9 +200,9 @@ class Results(msgspec.Struct, frozen=True):
         return with_output(ending, plan, is_strict=container.strict_output), plan
 
     def _last_words(self, ending: Ending) -> None:
-        for text in (ending.warning, ending.error):
-            if text:
-                self.log.say(text)
+        for message in (ending.warning, ending.error):
+            if message:
+                self.log.say(message)
         if ending.state is not ContainerState.RUNNING:
             self.log.say(str(ending.state))
 
@@ -274,12 +276,12 @@ def _must_be_raised(fault: BaseException, *, is_last: bool) -> bool:
     return isinstance(fault, Full) and not is_last
 
 
-def _as_output_error(error: BaseException, what: str) -> ExecutionError:
+def _as_output_error(error: BaseException, result: str) -> ExecutionError:
     """Failure class and message for results that cannot be read or stored."""
     if isinstance(error, ExecutionError):
         return error
     failure = Failure.INFRASTRUCTURE if isinstance(error, Unavailable) else Failure.USER
-    return ExecutionError(f"the {what} cannot be saved: {error}", failure)
+    return ExecutionError(f"the {result} cannot be saved: {error}", failure)
 
 
 class Report:
@@ -289,11 +291,11 @@ class Report:
     `untold` is left to report when the disk of the server has space again.
     """
 
-    def __init__(self, results: Results, stop: StopEvent, *, kept: bool, started: bool) -> None:
+    def __init__(self, results: Results, stop: StopEvent, *, is_kept: bool, started: bool) -> None:
         self.untold: Ending | None = None
         self._results = results
         self._stop = stop
-        self._kept = kept
+        self._is_kept = is_kept
         self._started = started
 
     async def tell(self, ending: Ending, *, is_last: bool = False) -> bool:
@@ -331,9 +333,9 @@ class Report:
         was_told = self._stop.is_set()
         # A signal that had ended the command, or the time for which the container was kept. One
         # that came after a command had ended by itself, while its disk was measured, counts.
-        if self._kept or ending.state is not ContainerState.COMPLETE:
+        if self._is_kept or ending.state is not ContainerState.COMPLETE:
             self._stop.clear()
-        return _KEPT_SAVING if self._kept and was_told else 0.0
+        return _KEPT_SAVING if self._is_kept and was_told else 0.0
 
     async def _give_up(self, ending: Ending) -> bool:
         """Report the end without the unsaved results; False when the server does not accept it at

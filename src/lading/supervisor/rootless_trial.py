@@ -100,20 +100,20 @@ def try_in_child(directory: Path) -> RootlessTrial:
 
 def try_ids(directory: Path, *, find: Callable[[int], FoundIds] = find_ids) -> FoundIds:
     """The subordinate ids of this user, if a fork of this process can map them."""
-    found = find(os.geteuid())
-    if found.fault:
-        return found
+    subordinate = find(os.geteuid())
+    if subordinate.fault:
+        return subordinate
 
     def enter() -> bytes:
         try:
-            rootless.enter(directory, ids=found.ids)
+            rootless.enter(directory, ids=subordinate.ids)
         except OSError as error:
             return str(error).encode()
         return _ENTERED
 
-    if (said := run_in_child(enter)) == _ENTERED:
-        return found
-    return FoundIds(fault=f"subordinate ids cannot be mapped: {said.decode(errors='replace')}")
+    if (reply := run_in_child(enter)) == _ENTERED:
+        return subordinate
+    return FoundIds(fault=f"subordinate ids cannot be mapped: {reply.decode(errors='replace')}")
 
 
 def run_in_child(act: Callable[[], bytes]) -> bytes:
@@ -137,42 +137,42 @@ def attempt(
     directory: Path,
     *,
     which: Callable[[str], str | None] = shutil.which,
-    try_overlay: Callable[[Path], str] = lambda place: overlay_fault(place),
+    try_overlay: Callable[[Path], str] = lambda scratch: overlay_fault(scratch),
     find_subordinate: Callable[[Path], FoundIds] = try_ids,
 ) -> RootlessTrial:
     """Try in this process, which can then do nothing else. `directory` exists."""
     if fault := hidden_proc(mount_points()):
         return RootlessTrial(fault=fault, mend="run lading outside of this container")
-    place = Path(directory) / f".lading-trial-{os.getpid()}"
+    scratch = Path(directory) / f".lading-trial-{os.getpid()}"
     try:
-        place.mkdir(mode=0o700)
+        scratch.mkdir(mode=0o700)
     except OSError as error:
         return RootlessTrial(fault=f"{directory}: {error.strerror}")
     try:
         # Before this process has left the namespace in which they can be mapped.
-        ids = find_subordinate(place)
+        ids = find_subordinate(scratch)
         try:
-            rootless.enter(place)
+            rootless.enter(scratch)
         except OSError as error:
             return RootlessTrial(
                 fault=f"this user may make no user namespaces ({error.strerror})",
                 mend=mend_namespaces(read_setting),
             )
-        without_overlay = try_overlay(place)
-        linux.unmount_below(place)
+        without_overlay = try_overlay(scratch)
+        linux.unmount_below(scratch)
     finally:
         # The overlay is gone with this process.
         with contextlib.suppress(OSError):
-            tree_removal.remove(place)
+            tree_removal.remove(scratch)
     if not without_overlay:
         return RootlessTrial(ids=ids)
     kind = RootKind.FUSE_OVERLAY if _has_fuse_overlay(which) else RootKind.COPY
     return RootlessTrial(root_kind=kind, overlay_fault=without_overlay, ids=ids)
 
 
-def overlay_fault(place: Path) -> str:
+def overlay_fault(scratch: Path) -> str:
     """The reason why no overlay with marks of a user can be mounted on a file system, or ""."""
-    lower, upper, work, target = (place / name for name in ("lower", "upper", "work", "root"))
+    lower, upper, work, target = (scratch / name for name in ("lower", "upper", "work", "root"))
     for directory in (lower, upper, work, target):
         directory.mkdir()
     try:

@@ -96,10 +96,12 @@ class SupervisorSession:
         tracing = assignment.tracing
         self.trace = ContainerTrace(tracer_of(tracing)) if tracing.endpoint else None
         """The spans of this container; None on a site that traces nothing."""
-        self._known = bool(assignment.known)
-        self.record: Record = dict(assignment.known.get("container") or {})
+        self._has_records = bool(assignment.records)
+        self.record: Record = dict(assignment.records.get("container") or {})
         self.container = Container(uuid=self._uuid)
-        self._given = _token(assignment.known["auth"], self._uuid) if self._known else ""
+        self._own_token = (
+            _token(assignment.records["auth"], self._uuid) if self._has_records else ""
+        )
         self.token = ""
         """The container's token."""
         self.data = self.once
@@ -129,14 +131,14 @@ class SupervisorSession:
 
     async def _open(self, *states: ContainerState) -> None:
         try:
-            if not self._known:
+            if not self._has_records:
                 await together(self._read_record(), self._read_token())
         except (Unauthenticated, Forbidden, NotFound, Invalid) as error:
             raise Lost(f"{self._uuid}: {error.message}") from error
         self.container = Container.from_record(self.record)
         if self.container.state not in states:
             raise Lost(f"{self._uuid}: is {self.container.state}, not {' or '.join(states)}")
-        self.token = self._given
+        self.token = self._own_token
         self.data = ApiClient(self._transport, self.token, retry=self._retry, sleep=self._pause)
         if self.trace is not None:
             traceparent = self.trace.join(self.record.get("traceparent"), self._uuid)
@@ -160,7 +162,7 @@ class SupervisorSession:
 
     async def _read_token(self) -> None:
         auth = await self._api.action("containers", self._uuid, "auth", method="GET")
-        self._given = _token(auth, self._uuid)
+        self._own_token = _token(auth, self._uuid)
 
     async def secrets(self) -> Mapping[str, Any]:
         """The secret mounts; requested unless the record shows that there are none."""
@@ -174,11 +176,11 @@ class SupervisorSession:
             return {}
         return dict(answer.get("secret_mounts") or {})
 
-    async def report_activity(self, text: str) -> None:
+    async def report_activity(self, activity: str) -> None:
         """Report the current step before the container is Running. Raises the errors of the
         client.
         """
-        await self.once.update("containers", self._uuid, {"runtime_status": {"activity": text}})
+        await self.once.update("containers", self._uuid, {"runtime_status": {"activity": activity}})
 
     async def fetch_git_tree(self, tree: GitTree, directory: Path) -> None:
         """Store a git tree or blob of the container's mounts in `directory`. Raises as
@@ -247,10 +249,10 @@ class SupervisorSession:
         """Report the cost until now, in dollars."""
         await self._api.update("containers", self._uuid, {"cost": amount})
 
-    async def add_status(self, said: Mapping[str, Any]) -> None:
-        """Merge `said` into `runtime_status`, beside the entries of the container itself."""
+    async def add_status(self, entries: Mapping[str, Any]) -> None:
+        """Merge `entries` into `runtime_status`, beside the entries of the container itself."""
         before = await self.read("runtime_status") or {}
-        await self._api.update("containers", self._uuid, {"runtime_status": {**before, **said}})
+        await self._api.update("containers", self._uuid, {"runtime_status": {**before, **entries}})
 
     async def report_end(self, changes: Mapping[str, Any]) -> None:
         """Report the final state and its attributes."""
@@ -264,7 +266,7 @@ class SupervisorSession:
 
         Not retried: on any failure the caller makes the single steps.
         """
-        sent = [base64.b64encode(one).decode() for one in blocks]
+        sent = [base64.b64encode(block).decode() for block in blocks]
         body = {"container": dict(changes), "collections": dict(manifests), "blocks": sent}
         await self.once.action("containers", self._uuid, "finish", body=body)
 
@@ -350,18 +352,18 @@ class Activity:
         self._over = asyncio.Event()
         self.reported = ""
 
-    async def doing(self, what: str, work: Coroutine[Any, Any, None]) -> None:
-        """Await `work`; meanwhile `what` is reported as the current step."""
+    async def doing(self, step: str, work: Coroutine[Any, Any, None]) -> None:
+        """Await `work`; meanwhile `step` is reported as the current step."""
         clock = asyncio.get_running_loop().time
         began = clock()
-        self._doing[what] = None
+        self._doing[step] = None
         try:
-            with self._trace(what):
+            with self._trace(step):
                 await work
         finally:
-            del self._doing[what]
+            del self._doing[step]
         if self._note is not None and (seconds := clock() - began) > self._patience:
-            self._note(f"{what} took {seconds:.1f} s")
+            self._note(f"{step} took {seconds:.1f} s")
 
     @contextlib.asynccontextmanager
     async def shown(self) -> AsyncGenerator[None]:
@@ -382,10 +384,10 @@ class Activity:
                 async with asyncio.timeout(self._patience):
                     await self._over.wait()
             # Inputs and image are prepared at the same time.
-            text = " and ".join(self._doing)
-            if text and text != self.reported and not self._over.is_set():
+            activity = " and ".join(self._doing)
+            if activity and activity != self.reported and not self._over.is_set():
                 # A status is only information; the next one may succeed.
                 with contextlib.suppress(LadingError, TimeoutError):
                     async with asyncio.timeout(_LONGEST):
-                        self.reported = text
-                        await self._tell(text)
+                        self.reported = activity
+                        await self._tell(activity)

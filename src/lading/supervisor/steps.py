@@ -91,7 +91,7 @@ class StepEngine:
 
     def is_occupied(self, path: str) -> bool:
         """Whether an image of any step may have files at a path (`engines.is_occupied`)."""
-        return any(is_occupied(one, path) for one in self._engines)
+        return any(is_occupied(engine, path) for engine in self._engines)
 
     async def create(self, spec: ContainerSpec) -> None:
         """Keep the specification: each step makes its own container."""
@@ -136,10 +136,10 @@ class StepEngine:
     async def remove(self) -> None:
         """Undo everything."""
         await self._engine.remove()
-        for one in self._engines:
+        for engine in self._engines:
             # The engines of earlier steps hold images.
-            if one is not self._engine:
-                await one.remove()
+            if engine is not self._engine:
+                await engine.remove()
 
     async def _run_step(
         self,
@@ -149,18 +149,18 @@ class StepEngine:
         stop: asyncio.Event,
         grace: float,
     ) -> Exit:
-        begun, starts = self._log.now(), [self._log.size(one) for one in (STDOUT, STDERR)]
+        begun, starts = self._log.now(), [self._log.size(stream) for stream in (STDOUT, STDERR)]
         pumps: list[Pump] = []
         try:
             fault = ""
             try:
-                made = self._with_streams(step, spec, pumps)
+                streamed = self._with_streams(step, spec, pumps)
             except OSError as error:
                 fault = f"{error.filename}: {error.strerror}"
             if fault:
                 ended = self._refuse(1, fault)
             else:
-                ended = await self._carry_out(engine, made, pumps, stop, grace)
+                ended = await self._carry_out(engine, streamed, pumps, stop, grace)
             # Before the next step begins: a process of this one could change its files.
             await engine.kill()
         finally:
@@ -254,7 +254,7 @@ def _open(spec: ContainerSpec, path: str, flags: int) -> int:
     """A descriptor of a file that the container has at `path`, in one of its binds. No link is
     followed. Raises OSError naming the path.
     """
-    binds = {one.target: one for one in spec.binds}
+    binds = {bind.target: bind for bind in spec.binds}
     cover = covering(binds, path)
     if cover is None or binds[cover].memory is not None:
         raise FileNotFoundError(0, "is in no mount that files can be in", path)

@@ -178,7 +178,7 @@ class SupervisorConfig(msgspec.Struct, frozen=True, kw_only=True):
     tunnel_delay: float = 0.5
     """Seconds that a container must run before a tunnel is made for it."""
     unreachable_timeout: float = 600.0
-    known: dict[str, Any] = field(default_factory=dict)
+    records: dict[str, Any] = field(default_factory=dict, name="known")
     """The `container` and the `auth` of its token at the time of the lock; empty: the supervisor
     requests both.
     """

@@ -32,11 +32,11 @@ def remove(directories: Sequence[Path]) -> None:
         )
 
 
-def _remove(directories: Sequence[Path], place: Path) -> bytes:
+def _remove(directories: Sequence[Path], entry_directory: Path) -> bytes:
     failed: OSError | None = None
     try:
         if os.geteuid():
-            rootless.enter(place, ids=find_ids(os.geteuid()).ids)
+            rootless.enter(entry_directory, ids=find_ids(os.geteuid()).ids)
     # Without a namespace the user's own files are removed.
     except OSError as error:
         failed = error

@@ -30,7 +30,7 @@ SETTINGS = EngineSettings(container_uuid="u", run_directory="/r", cache_director
 def test_the_known_engines_are_those_of_the_entry_points() -> None:
     engines = find_engines()
     ours = {one.name: one for one in entry_points(group=GROUP) if one.module.startswith("lading.")}
-    assert {name: one.load() for name, one in engines.found.items()} == {
+    assert {name: one.load() for name, one in engines.by_name.items()} == {
         name: one.load() for name, one in ours.items()
     }
     assert isinstance(engines.make("docker", SETTINGS), DockerEngine)
@@ -93,7 +93,7 @@ def test_what_auto_means(
 def test_a_native_engine_that_was_found_is_not_searched_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = find_engines().found
+    found = find_engines().by_name
     monkeypatch.setattr("os.geteuid", lambda: 5)
     made = Engines(found, has_native=True).make("auto", SETTINGS)
     assert isinstance(made, NativeEngine)

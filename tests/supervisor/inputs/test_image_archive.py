@@ -185,7 +185,7 @@ def test_proofs_are_of_a_collection_and_an_image(tmp_path: Path) -> None:
 async def test_an_archive_is_fetched_and_that_of_the_dead_swept(tmp_path: Path) -> None:
     name, data = make_archive([A])
     place = tmp_path / f".pdh.{os.getpid()}.tar"
-    await fetch(ArchiveImage(name, data), place, kept=Amount(AUTOMATIC, AUTOMATIC))
+    await fetch(ArchiveImage(name, data), place, reserve=Amount(AUTOMATIC, AUTOMATIC))
     assert place.read_bytes() == data
     (tmp_path / ".pdh.4194303.tar").touch()
     sweep(tmp_path)

@@ -76,7 +76,7 @@ def _keep(root: Path, *, private: bool = True, **more: Any) -> tuple[KeepMount, 
 
 async def test_large_inputs_alone(launcher: Launcher, tmp_path: Path) -> None:
     keep, log = _keep(tmp_path, cache_size=77)
-    await keep.open(whole=False)
+    await keep.open(shows_all=False)
     (asked,) = launcher.settings
     assert (asked.view, asked.token, asked.cache_size, asked.tied) == (
         MountView.BY_PDH,
@@ -95,7 +95,7 @@ async def test_large_inputs_alone(launcher: Launcher, tmp_path: Path) -> None:
 
 async def test_everything(launcher: Launcher, tmp_path: Path) -> None:
     keep, log = _keep(tmp_path)
-    await keep.open(whole=True)
+    await keep.open(shows_all=True)
     assert launcher.settings[0].view is MountView.ALL
     assert keep.place(CollectionPath(PDH, "a")) == tmp_path / "keep" / "by_id" / PDH / "a"
     assert keep.place(KeepTree("home")) == tmp_path / "keep" / "home"
@@ -112,7 +112,7 @@ async def test_for_an_engine_that_does_not_see_our_mounts(
         linux, "open_machine_namespace", lambda: os.open("/proc/self/ns/mnt", os.O_RDONLY)
     )
     keep, log = _keep(tmp_path, private=False)
-    await keep.open(whole=False)
+    await keep.open(shows_all=False)
     assert launcher.settings[0].namespace >= 0
     place = keep.place(CollectionPath(PDH))
     assert str(place).startswith("/proc/")
@@ -135,7 +135,7 @@ async def test_its_end_is_noticed(launcher: Launcher, tmp_path: Path) -> None:
     await asyncio.sleep(0)
     assert not waiting.done(), "there is none yet"
     waiting.cancel()
-    await keep.open(whole=False)
+    await keep.open(shows_all=False)
     launcher.processes[0].kill()
     await asyncio.wait_for(keep.ended(), 60)
     await keep.close()
@@ -146,7 +146,7 @@ async def test_what_cannot_be_mounted_leaves_nothing(launcher: Launcher, tmp_pat
     launcher.error = Unavailable("no server")
     keep, log = _keep(tmp_path)
     with pytest.raises(Unavailable, match="no server"):
-        await keep.open(whole=False)
+        await keep.open(shows_all=False)
     assert not keep.is_open
     await keep.close()
     log.close()
@@ -156,7 +156,7 @@ async def test_one_that_is_given_up_while_it_starts_is_ended(
     launcher: Launcher, tmp_path: Path
 ) -> None:
     keep, log = _keep(tmp_path)
-    opening = asyncio.create_task(keep.open(whole=False))
+    opening = asyncio.create_task(keep.open(shows_all=False))
     while not launcher.settings:
         await asyncio.sleep(0)
     opening.cancel()

@@ -36,10 +36,10 @@ class Mount:
         self.noted: list[str] = []
         self._view, self._error = view, error
 
-    async def open(self, *, whole: bool) -> None:
+    async def open(self, *, shows_all: bool) -> None:
         if self._error:
             raise self._error
-        self.is_open, self.whole = True, whole
+        self.is_open, self.whole = True, shows_all
 
     def note(self, lines: Iterable[str]) -> None:
         self.noted += lines

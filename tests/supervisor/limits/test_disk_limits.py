@@ -27,7 +27,7 @@ def run(tmp_path: Path) -> Path:
 def watch(run: Path, **more: Any) -> DiskWatch:
     given: dict[str, Any] = {
         "allowed": DiskAllowance(),
-        "kept": Amount(0, 0),
+        "configured": Amount(0, 0),
         "processes": lambda: [],
         "first": 0.0,
         "clock": asyncio.get_running_loop().time,
@@ -89,12 +89,12 @@ async def test_on_a_full_disk_the_largest_ends(run: Path) -> None:
     kept = Amount(free + (1 << 40), 0)
     other = Neighbours(run.parent / "other", lambda: 0.0)
     other.tell({device: DiskWriter("other", Amount(1 << 50, 1), Amount(1 << 50, 1))})
-    small = watch(run, kept=kept)
+    small = watch(run, configured=kept)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1.5):
             await small.run_until_full()
     other.tell({device: DiskWriter("other", Amount(1, 1), Amount(1 << 50, 1))})
-    assert "takes the most, 40.0 MiB" in await ends(watch(run, kept=kept))
+    assert "takes the most, 40.0 MiB" in await ends(watch(run, configured=kept))
 
 
 @jumping
@@ -102,7 +102,7 @@ async def test_nobody_ends_for_what_others_have_filled(run: Path) -> None:
     free = read_disk(run).free.size
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1.5):
-            await watch(run, kept=Amount(free + (1 << 40), 0)).run_until_full()
+            await watch(run, configured=Amount(free + (1 << 40), 0)).run_until_full()
 
 
 @jumping
@@ -163,8 +163,8 @@ async def test_nobody_ends_before_the_others_have_been_heard(run: Path) -> None:
     other.tell({device: DiskWriter("third", Amount(1, 1), Amount(1 << 61, 1))})
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1.5):
-            await watch(run, kept=kept).run_until_full()
-    assert "takes the most, 40.0 MiB" in await ends(watch(run, kept=kept, hearing=0.0))
+            await watch(run, configured=kept).run_until_full()
+    assert "takes the most, 40.0 MiB" in await ends(watch(run, configured=kept, hearing=0.0))
 
 
 @jumping
@@ -176,7 +176,7 @@ async def test_the_largest_ends_as_soon_as_the_others_have_been_heard(run: Path)
     (run.parent / "third").mkdir()
     third = Neighbours(run.parent / "third", lambda: 0.0)
     third.tell({device: DiskWriter("third", Amount(1, 1), Amount(1 << 61, 1))})
-    watching = watch(run, kept=Amount(read_disk(run).free.size + (1 << 40), 0))
+    watching = watch(run, configured=Amount(read_disk(run).free.size + (1 << 40), 0))
     ending = asyncio.create_task(ends(watching))
     # Its first measurement does not end it, as the other one is unknown.
     while not any(writer.taken.size for writer in third.others(device)):

@@ -108,7 +108,7 @@ async def test_a_want_of_descriptors_passes() -> None:
         made.listen()
         _Full.faults += [OSError(errno.EMFILE, "no descriptors"), BlockingIOError()]
         target = Endpoint("127.0.0.1", server.sockets[0].getsockname()[1])
-        one = Forwarder(target, made, rest=0.01)
+        one = Forwarder(target, made, pause=0.01)
         await one.start()
         reader, writer = await asyncio.open_connection("127.0.0.1", made.getsockname()[1])
         writer.write(b"ab")

@@ -66,7 +66,7 @@ async def test_a_number_that_another_process_has_by_now_gets_no_signal(
 
 async def test_a_container_that_is_gone_is_not_entered(made: Starter, tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="not running"):
-        await made.execute(Exec(command=("x",)), join=(), place=tmp_path)
+        await made.execute(Exec(command=("x",)), join=(), directory=tmp_path)
 
 
 async def test_a_container_that_never_began_is_stopped_within_its_grace(made: Starter) -> None:

@@ -57,7 +57,7 @@ class GatewayListener:
         # Without a configured address the server decides whether it can reach this machine.
         self._is_offer = not config.gateway and not config.api_socket
         self._is_own = self._is_offer or config.gateway == DIRECT
-        self._wanted = TUNNEL if self._is_own else config.gateway
+        self._requested = TUNNEL if self._is_own else config.gateway
 
     async def find_address(self) -> None:
         """Find the address of this machine where the gateway is to listen at it. Call it before
@@ -68,12 +68,12 @@ class GatewayListener:
         # In a thread: the name of the server may have to be looked up.
         host = await asyncio.to_thread(own_address, self._config)
         if host and not (self._is_offer and _is_loopback(host)):
-            self._wanted = f"{host}:0"
+            self._requested = f"{host}:0"
 
     @property
     def is_tunnelled(self) -> bool:
         """Whether the gateway connects to the server, rather than the server to it."""
-        return self._wanted == TUNNEL
+        return self._requested == TUNNEL
 
     async def fall_back(self) -> bool:
         """Open a tunnel where the server has refused to connect to this machine; whether that is
@@ -82,19 +82,19 @@ class GatewayListener:
         if self.is_tunnelled or not self._is_own:
             return False
         await self.close()
-        self._wanted = TUNNEL
+        self._requested = TUNNEL
         return bool(self.open())
 
     def open(self) -> str:
         """Listen; return the address for the container's record, or "" without a gateway."""
         key = self._session.gateway_key
-        if not key or self._wanted == NONE or self._socket is not None:
+        if not key or self._requested == NONE or self._socket is not None:
             return ""
         host = _LOOPBACK
-        if not self.is_tunnelled and self._wanted:
-            host = self._wanted.rpartition(":")[0].strip("[]")
+        if not self.is_tunnelled and self._requested:
+            host = self._requested.rpartition(":")[0].strip("[]")
         try:
-            self._socket = _listen(host, self._wanted)
+            self._socket = _listen(host, self._requested)
         except OSError as error:
             self._say(f"nobody can enter this container: {host}: {error.strerror}")
             return ""
@@ -187,27 +187,29 @@ async def _load(name: str) -> Any:
     return await asyncio.to_thread(importlib.import_module, name)
 
 
-def _listen(host: str, wanted: str) -> socket.socket:
+def _listen(host: str, address: str) -> socket.socket:
     """A socket on an address of this machine, or on all addresses when `host` is only its address
     for others (behind NAT).
     """
-    number = wanted.rpartition(":")[2]
+    number = address.rpartition(":")[2]
     port = int(number) if number.isdigit() else 0
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    listener = socket.socket(
+        family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    )
     try:
         try:
-            made.bind((host, port))
+            listener.bind((host, port))
         except OSError:
             if host == _LOOPBACK:
                 raise
             everywhere = "::" if family == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 - see above
-            made.bind((everywhere, port))
-        made.listen(_BACKLOG)
+            listener.bind((everywhere, port))
+        listener.listen(_BACKLOG)
     except OSError:
-        made.close()
+        listener.close()
         raise
-    return made
+    return listener
 
 
 # Imported in the functions: few containers offer an address, and each start waits for an import.

@@ -44,28 +44,28 @@ async def connect(first: int, port: int) -> socket.socket:
     """
     try:
         shared = _same(first, "net")
-        found = await asyncio.to_thread(_find, first, port, shared)
-        made = await asyncio.to_thread(_make_socket, first, found.host, shared)
+        listeners = await asyncio.to_thread(_find, first, port, shared)
+        connection = await asyncio.to_thread(_make_socket, first, listeners.host, shared)
     except OSError as error:
         raise Unavailable(
             f"the network of the container cannot be entered: {error.strerror}"
         ) from error
     try:
         async with asyncio.timeout(_TIMEOUT):
-            await asyncio.get_running_loop().sock_connect(made, (found.host, port))
+            await asyncio.get_running_loop().sock_connect(connection, (listeners.host, port))
         # Another process may have taken the port between the check and the connection.
-        if shared and await asyncio.to_thread(_find, first, port, shared) != found:
+        if shared and await asyncio.to_thread(_find, first, port, shared) != listeners:
             raise NotFound(f"port {port}: nothing of this container listens there")
     except (OSError, TimeoutError) as error:
-        made.close()
+        connection.close()
         raise NotFound(
             f"port {port} of the container: {str(error) or 'no answer in time'}"
         ) from error
     except BaseException:
         # Cancelled: the client has gone.
-        made.close()
+        connection.close()
         raise
-    return made
+    return connection
 
 
 def _find(first: int, port: int, shared: bool) -> Listeners:
@@ -83,19 +83,19 @@ def _sockets_of(first: int) -> set[int]:
     # Without a pid namespace of its own its processes look like all others.
     if space == _link("/proc/self/ns/pid"):
         return set()
-    found: set[int] = set()
-    for place in Path("/proc").iterdir():
-        if not place.name.isdigit():
+    inodes: set[int] = set()
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
             continue
         try:
-            if _link(place / "ns/pid") == space:
-                links = [_link(one) for one in (place / "fd").iterdir()]
+            if _link(process / "ns/pid") == space:
+                links = [_link(descriptor) for descriptor in (process / "fd").iterdir()]
                 # "socket:[INODE]" (proc_pid_fd(5)).
-                found |= {int(link[8:-1]) for link in links if link.startswith("socket:[")}
+                inodes |= {int(link[8:-1]) for link in links if link.startswith("socket:[")}
         except OSError:
             # The process has ended, or belongs to another user.
             continue
-    return found
+    return inodes
 
 
 def _link(path: str | Path) -> str:
@@ -109,27 +109,27 @@ def _same(first: int, kind: str) -> bool:
 def _make_socket(first: int, host: str, shared: bool) -> socket.socket:
     """Make a socket in the network namespace of a process."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made: list[socket.socket | OSError] = []
+    results: list[socket.socket | OSError] = []
 
     def make() -> None:
         try:
             if not shared:
                 _enter_network(first)
-            made.append(
+            results.append(
                 socket.socket(
                     family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
                 )
             )
         except OSError as error:
-            made.append(error)
+            results.append(error)
 
     # setns(2) applies to one thread; a thread in another network namespace must not be used again.
     thread = threading.Thread(target=make, name="container network")
     thread.start()
     thread.join()
-    if isinstance(made[0], OSError):
-        raise made[0]
-    return made[0]
+    if isinstance(results[0], OSError):
+        raise results[0]
+    return results[0]
 
 
 def _enter_network(first: int) -> None:
@@ -161,15 +161,15 @@ def find_listeners(tcp: str, tcp6: str, port: int) -> Listeners | None:
         for address, inode in six
         if address.startswith(_MAPPED)
     ]
-    for wanted in (
+    for candidates in (
         [inode for address, inode in (*four, *mapped) if address == _LOOPBACK],
         [
             *(inode for address, inode in (*four, *mapped) if address == _ALL),
             *(inode for address, inode in six if address == _ALL6),
         ],
     ):
-        if wanted:
-            return Listeners("127.0.0.1", frozenset(wanted))
+        if candidates:
+            return Listeners("127.0.0.1", frozenset(candidates))
     alone = [inode for address, inode in six if address == _LOOPBACK6]
     return Listeners("::1", frozenset(alone)) if alone else None
 

@@ -76,7 +76,7 @@ class ShellServer:
         # asyncssh needs a socket, but the connection is a pipe of our HTTP server: a socket pair
         # joins the two.
         with contextlib.ExitStack() as undo:
-            ours, theirs = (undo.enter_context(one) for one in socket.socketpair())
+            ours, theirs = (undo.enter_context(end) for end in socket.socketpair())
             near = Pipe(*await asyncio.open_connection(sock=theirs, limit=LIMIT))
             undo.pop_all()
         is_taken = False
@@ -229,7 +229,7 @@ class _Session(asyncssh.SSHServerSession[bytes]):
         self._keys = sessions.DetachKeys(entry.keys)
         self._is_left = False
         self._channel: asyncssh.SSHServerChannel[bytes] | None = None
-        self._wanted: tuple[str | None, str | None] = (None, None)
+        self._requested: tuple[str | None, str | None] = (None, None)
         self._terminal: str | None = None
         self._size = Size()
         self._input: deque[bytes] = deque()
@@ -257,11 +257,11 @@ class _Session(asyncssh.SSHServerSession[bytes]):
         return True
 
     def exec_requested(self, command: str) -> bool:
-        self._wanted = (command, None)
+        self._requested = (command, None)
         return True
 
     def subsystem_requested(self, subsystem: str) -> bool:
-        self._wanted = (None, subsystem)
+        self._requested = (None, subsystem)
         return subsystem == "sftp"
 
     def session_started(self) -> None:
@@ -329,7 +329,7 @@ class _Session(asyncssh.SSHServerSession[bytes]):
             channel.write(f"{sentence}\r\n".encode(), asyncssh.EXTENDED_DATA_STDERR)
         try:
             order = Exec(
-                command=sessions.shell_command(*self._wanted),
+                command=sessions.shell_command(*self._requested),
                 environment=sessions.session_environment(variables, self._terminal),
                 user=self._entry.user,
                 terminal=self._size if self._terminal is not None else None,
@@ -393,13 +393,13 @@ class _Session(asyncssh.SSHServerSession[bytes]):
         task.add_done_callback(self._beside.discard)
 
 
-def _texts(given: Any) -> dict[str, str]:
-    found = {}
-    for name, value in dict(given).items():
+def _texts(variables: Any) -> dict[str, str]:
+    texts = {}
+    for name, value in dict(variables).items():
         # Variables that are not UTF-8 are left out.
         with contextlib.suppress(UnicodeDecodeError, AttributeError):
-            found[_text(name)] = _text(value)
-    return found
+            texts[_text(name)] = _text(value)
+    return texts
 
 
 def _text(value: str | bytes) -> str:

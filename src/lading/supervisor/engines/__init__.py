@@ -93,10 +93,10 @@ def check_live(binds: Iterable[Bind], reason: str) -> None:
             )
 
 
-def check_disk(place: str | Path) -> None:
+def check_disk(path: str | Path) -> None:
     """Raise ExecutionError(NODE) when the disk of a directory is full."""
-    if is_full(place):
-        raise ExecutionError(f"{place}: no space is left on its disk", Failure.NODE)
+    if is_full(path):
+        raise ExecutionError(f"{path}: no space is left on its disk", Failure.NODE)
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -425,15 +425,15 @@ def registered() -> Mapping[str, EngineEntry]:
     # Imported here, because few supervisors need an engine of another package.
     from importlib.metadata import entry_points
 
-    return {one.name: one for one in entry_points(group=GROUP)}
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 class Engines(msgspec.Struct, frozen=True):
     """The engines of this installation by name. `others` are asked for a name that is not in
-    `found`.
+    `by_name`.
     """
 
-    found: Mapping[str, EngineEntry]
+    by_name: Mapping[str, EngineEntry]
     has_native: bool = False
     """Whether `auto` was the native engine when this was made: the search for its program takes
     0.1 ms, which no container needs to wait for.
@@ -449,7 +449,7 @@ class Engines(msgspec.Struct, frozen=True):
             name = NATIVE if self.has_native else choose_engine()
         entry = self._find(name)
         if entry is None:
-            known = ", ".join(sorted({**self.others(), **self.found})) or "none"
+            known = ", ".join(sorted({**self.others(), **self.by_name})) or "none"
             raise ExecutionError(
                 f"container engine {name!r} is not installed; there are: {known}", Failure.NODE
             )
@@ -471,12 +471,12 @@ class Engines(msgspec.Struct, frozen=True):
     def _find(self, name: str) -> EngineEntry | None:
         if name == NATIVE and entered() is not None:
             return ROOTLESS
-        return self.found.get(name) or self.others().get(name)
+        return self.by_name.get(name) or self.others().get(name)
 
 
-def command_failure(said: str) -> ExecutionError:
-    """The error for a command that was never started; `said`: the reason that the engine gave."""
-    reason = said.lower()
+def command_failure(message: str) -> ExecutionError:
+    """The error for a command that was never started, by the `message` of the engine."""
+    reason = message.lower()
     if "chdir" in reason:
         advice = "is its working directory (--workdir) one of the image or of a mount?"
     elif "permission denied" in reason:
@@ -493,7 +493,7 @@ def command_failure(said: str) -> ExecutionError:
         )
     else:
         advice = "is the program, or the interpreter it names, in the image?"
-    return ExecutionError(f"the command cannot be started: {said}; {advice}", Failure.USER)
+    return ExecutionError(f"the command cannot be started: {message}; {advice}", Failure.USER)
 
 
 def find_engines() -> Engines:

@@ -171,7 +171,10 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
 def _user_namespace(ids: Sequence[Extent]) -> dict[str, Any]:
     if not ids:
         return {}
-    mappings = [{"containerID": one.inside, "hostID": one.outside, "size": one.size} for one in ids]
+    mappings = [
+        {"containerID": extent.inside, "hostID": extent.outside, "size": extent.size}
+        for extent in ids
+    ]
     return {"uidMappings": mappings, "gidMappings": mappings}
 
 
@@ -181,11 +184,11 @@ def _masked() -> tuple[str, ...]:
     """Masked paths that others than the machine's root may read: each costs a mount, some
     0.05 ms.
     """
-    return tuple(one for one in MASKED if one not in _FILES_OF_ROOT and _is_readable(Path(one)))
+    return tuple(path for path in MASKED if path not in _FILES_OF_ROOT and _is_readable(Path(path)))
 
 
-def _is_readable(place: Path) -> bool:
-    return not place.exists() or bool(place.stat().st_mode & _READ_BY_OTHERS)
+def _is_readable(path: Path) -> bool:
+    return not path.exists() or bool(path.stat().st_mode & _READ_BY_OTHERS)
 
 
 def _process(bundle: Bundle) -> dict[str, Any]:
@@ -220,21 +223,21 @@ def _cuda_environment(bundle: Bundle) -> list[tuple[str, str]]:
     """Environment variables that NVIDIA's hook reads."""
     if not _cuda_hook(bundle):
         return []
-    numbers = ",".join(str(one) for one in bundle.cuda)
+    numbers = ",".join(str(number) for number in bundle.cuda)
     return [("NVIDIA_VISIBLE_DEVICES", numbers), ("NVIDIA_DRIVER_CAPABILITIES", "compute,utility")]
 
 
 def _device(device: Device) -> dict[str, Any]:
     """A device file like the host's. Raises OSError."""
-    there = Path(device.source).stat()
+    status = Path(device.source).stat()
     return {
         "path": device.target,
-        "type": "b" if stat.S_ISBLK(there.st_mode) else "c",
-        "major": os.major(there.st_rdev),
-        "minor": os.minor(there.st_rdev),
-        "fileMode": stat.S_IMODE(there.st_mode),
-        "uid": there.st_uid,
-        "gid": there.st_gid,
+        "type": "b" if stat.S_ISBLK(status.st_mode) else "c",
+        "major": os.major(status.st_rdev),
+        "minor": os.minor(status.st_rdev),
+        "fileMode": stat.S_IMODE(status.st_mode),
+        "uid": status.st_uid,
+        "gid": status.st_gid,
     }
 
 
@@ -271,7 +274,7 @@ def _system_mounts(ids: Sequence[Extent]) -> list[dict[str, Any]]:
 
 def _has(ids: Sequence[Extent], number: int) -> bool:
     """Whether a container with these extents, or with the ids of the machine, has an id."""
-    return not ids or any(one.inside <= number < one.inside + one.size for one in ids)
+    return not ids or any(extent.inside <= number < extent.inside + extent.size for extent in ids)
 
 
 def _bind(bind: Bind) -> dict[str, Any]:
@@ -300,10 +303,10 @@ def mount_root(
     `layers` are lowest first. `name` distinguishes it from other roots of the same user namespace.
     """
     _hide_unified()
-    for one in ("upper", "work"):
-        (bundle / one).mkdir(mode=0o755, parents=True)
+    for subdirectory in ("upper", "work"):
+        (bundle / subdirectory).mkdir(mode=0o755, parents=True)
     # overlayfs expects the topmost layer first.
-    lower = [str(one) for one in reversed(layers)]
+    lower = [str(layer) for layer in reversed(layers)]
     if namespace is None:
         rootfs = bundle / "rootfs"
         rootfs.mkdir(mode=0o755)
@@ -340,8 +343,8 @@ def _mount(
     memory = bundle / "memory"
     memory.mkdir()
     linux.mount("tmpfs", str(memory), "tmpfs", "mode=0755")
-    for one in ("upper", "work"):
-        (memory / one).mkdir()
+    for subdirectory in ("upper", "work"):
+        (memory / subdirectory).mkdir()
     _overlay(rootfs, lower, memory, namespace)
     return IN_MEMORY
 

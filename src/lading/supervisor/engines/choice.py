@@ -134,23 +134,23 @@ class EngineSearch:
         """Name, socket, and whether it is one without root, of each service that may be there; in
         the order of preference.
         """
-        found = [("docker", self.docker_socket, False)]
+        services = [("docker", self.docker_socket, False)]
         host = self.environ.get("DOCKER_HOST", "")
         if host.startswith("unix://"):
             path = host.removeprefix("unix://")
             name = "podman" if "podman" in path else "docker"
-            found.insert(0, (name, path, self.user != 0 and self.owner_of(path) != 0))
+            services.insert(0, (name, path, self.user != 0 and self.owner_of(path) != 0))
         runtime = self.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{self.user}"
         if self.user:
-            found.append(("docker", f"{runtime}/docker.sock", True))
-        found.append(("podman", self.podman_socket, False))
+            services.append(("docker", f"{runtime}/docker.sock", True))
+        services.append(("podman", self.podman_socket, False))
         if self.user:
-            found.append(("podman", f"{runtime}/podman/podman.sock", True))
-            made = podman_directory(self.user, self.environ)
+            services.append(("podman", f"{runtime}/podman/podman.sock", True))
+            directory = podman_directory(self.user, self.environ)
             # Everyone may make a directory of that name.
-            if self.is_private(made, self.user):
-                found.append(("podman", f"{made}/podman/podman.sock", True))
-        return found
+            if self.is_private(directory, self.user):
+                services.append(("podman", f"{directory}/podman/podman.sock", True))
+        return services
 
     def _mend(self) -> str:
         if self.user == 0 and self.is_confined():

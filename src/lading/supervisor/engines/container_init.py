@@ -156,7 +156,7 @@ class ContainerInit:
         return list(_REPORT.iter_unpack(self._received[:whole]))
 
 
-def _words(text: bytes) -> str:
+def _words(report: bytes) -> str:
     """The text of a report, without control characters."""
-    said = text.rstrip(b"\0").decode(errors="replace")
-    return "".join(one if one.isprintable() else "?" for one in said)
+    decoded = report.rstrip(b"\0").decode(errors="replace")
+    return "".join(character if character.isprintable() else "?" for character in decoded)

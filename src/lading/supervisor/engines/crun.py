@@ -85,7 +85,7 @@ def spawn(
         env=environment,
         cwd="/",
         pass_fds=[
-            *(one for one in (program, spec.notices) if one >= 0),
+            *(descriptor for descriptor in (program, spec.notices) if descriptor >= 0),
             *(spec.spread.descriptors if spec.spread else ()),
         ],
     )
@@ -117,13 +117,13 @@ async def version(program: str, argument: str) -> str:
         asked = await asyncio.create_subprocess_exec(
             program, argument, stdin=null, stdout=pipe, stderr=null
         )
-        said, _ = await finish_within(asked.communicate(), _PATIENCE)
+        output, _ = await finish_within(asked.communicate(), _PATIENCE)
     except (OSError, TimeoutError) as error:
         name = Path(program).name
         raise ExecutionError(
             f"{name} cannot be run ({error}); install the package {PROGRAM}", Failure.NODE
         ) from error
-    return said.decode(errors="replace").split("\n", 1)[0]
+    return output.decode(errors="replace").split("\n", 1)[0]
 
 
 async def delete(command: Sequence[str], states: Iterable[Path]) -> None:
@@ -160,11 +160,11 @@ def kill_programs(word: str, *, proc: Path = PROC) -> None:
     a container has the arguments of its crun until it begins the command.
     """
     argument = os.fsencode(word)
-    for place in proc.glob("[0-9]*"):
+    for directory in proc.glob("[0-9]*"):
         # It has ended, or belongs to another user.
         with contextlib.suppress(OSError):
-            if argument in (place / "cmdline").read_bytes().split(b"\0"):
-                for pid in descendants(int(place.name), proc=proc):
+            if argument in (directory / "cmdline").read_bytes().split(b"\0"):
+                for pid in descendants(int(directory.name), proc=proc):
                     # It has ended with another one.
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
@@ -227,9 +227,9 @@ def in_thread_of_its_own(work: Callable[[], _Answer]) -> _Answer:
     return answers[0]
 
 
-def failure(said: str) -> ExecutionError:
+def failure(message: str) -> ExecutionError:
     """The error for a message of crun about a command that was never started."""
-    return start_refusal(said, command=_COMMAND)
+    return start_refusal(message, command=_COMMAND)
 
 
 class SealedProgram:
@@ -293,7 +293,9 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 @contextmanager
-def guarded(given: Sequence[int], namespace: UserNamespace | None) -> Iterator[tuple[int, ...]]:
+def guarded(
+    descriptors: Sequence[int], namespace: UserNamespace | None
+) -> Iterator[tuple[int, ...]]:
     """Descriptors for input, output and errors instead of the given ones (-1: none), open inside
     the context.
 
@@ -302,7 +304,7 @@ def guarded(given: Sequence[int], namespace: UserNamespace | None) -> Iterator[t
     opened: list[int] = []
     try:
         used = []
-        for number, descriptor in enumerate(given):
+        for number, descriptor in enumerate(descriptors):
             guard = (
                 null() if descriptor < 0 else _guard(descriptor, namespace, readonly=number == 0)
             )
@@ -349,11 +351,11 @@ def check_started(log: Path) -> None:
     lading-start. Raises ExecutionError for the latter.
     """
     try:
-        said = "; ".join(log.read_text(errors="replace").split("\n")).strip("; ")
+        message = "; ".join(log.read_text(errors="replace").split("\n")).strip("; ")
     except FileNotFoundError as error:
         # Both create their log before anything else.
         raise ExecutionError(
             "crun could not be run; install the package crun", Failure.NODE
         ) from error
-    if said:
-        raise failure(said)
+    if message:
+        raise failure(message)

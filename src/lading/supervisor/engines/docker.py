@@ -129,8 +129,8 @@ class DockerEngine:
             async with asyncio.timeout(_TIMEOUT):
                 docker = await self.connection.open()
                 version, about = await docker.version(), await docker.system.info()
-        for place in (str(about.get("DockerRootDir") or ""), self._run):
-            check_disk(place)
+        for directory in (str(about.get("DockerRootDir") or ""), self._run):
+            check_disk(directory)
         return f"{self._name} {version['Version']} (API {version['ApiVersion']})"
 
     async def prepare(self, image: ImageSource) -> None:
@@ -176,7 +176,7 @@ class DockerEngine:
         streams = (spec.stdin, spec.stdout, spec.stderr)
         # Copies: the caller closes its own after create.
         self._streams = tuple(  # type: ignore[assignment]
-            os.dup(one) if one >= 0 else -1 for one in streams
+            os.dup(descriptor) if descriptor >= 0 else -1 for descriptor in streams
         )
 
     def _completed(self, spec: ContainerSpec) -> tuple[ContainerSpec, tuple[str, ...]]:
@@ -446,8 +446,8 @@ def _write_all(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def start_failure(said: str) -> ExecutionError:
+def start_failure(message: str) -> ExecutionError:
     """The error for a daemon's refusal to start a container: the image's fault, the user's or the
     machine's.
     """
-    return start_refusal(said, command=_COMMAND)
+    return start_refusal(message, command=_COMMAND)

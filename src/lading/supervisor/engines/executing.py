@@ -228,7 +228,7 @@ class Console:
 
     def __init__(self, directory: Path, size: Size) -> None:
         self._size = size
-        self._place = directory / f"console-{os.urandom(6).hex()}"
+        self._path = directory / f"console-{os.urandom(6).hex()}"
         # The path of a socket has at most 107 bytes (unix(7)); the directory's may be longer.
         self._directory = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -239,7 +239,7 @@ class Console:
     @property
     def path(self) -> str:
         """Path for the runtime."""
-        return f"/proc/{os.getpid()}/fd/{self._directory}/{self._place.name}"
+        return f"/proc/{os.getpid()}/fd/{self._directory}/{self._path.name}"
 
     async def receive(self, process: asyncio.subprocess.Process) -> int:
         """Receive the descriptor. Raises ExecutionError with the runtime's message when it ends
@@ -285,21 +285,21 @@ class Console:
         """Remove the socket."""
         self._socket.close()
         os.close(self._directory)
-        self._place.unlink(missing_ok=True)
+        self._path.unlink(missing_ok=True)
 
 
-def start_failure(said: bytes) -> ExecutionError:
+def start_failure(message: bytes) -> ExecutionError:
     """The error for a message of a runtime that could not start a command."""
-    text = " ".join(said.decode(errors="replace").split())
+    reason = " ".join(message.decode(errors="replace").split())
     return ExecutionError(
-        f"the command cannot be started: {text or 'no reason was given'}", Failure.USER
+        f"the command cannot be started: {reason or 'no reason was given'}", Failure.USER
     )
 
 
 def set_size(terminal: int, size: Size) -> None:
     """Set the size of a terminal."""
     # Two bytes each in struct winsize (ioctl_tty(2)).
-    rows, columns = (max(1, min(one, 0xFFFF)) for one in (size.rows, size.columns))
+    rows, columns = (max(1, min(length, 0xFFFF)) for length in (size.rows, size.columns))
     # The terminal may be closed already.
     with contextlib.suppress(OSError):
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -373,7 +373,7 @@ async def hold(uuid: str, bundle: Path, *, command: Sequence[str], init: Sequenc
 async def _run(command: Sequence[str], verb: str, *arguments: str, stdin: int = -1) -> None:
     """Run a crun command. Raises OSError."""
     nothing = null()
-    made = await asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         *command,
         verb,
         *arguments,
@@ -383,7 +383,7 @@ async def _run(command: Sequence[str], verb: str, *arguments: str, stdin: int = 
         env={"PATH": images.DEFAULT_PATH},
         cwd="/",
     )
-    code = await finish_within(made.wait(), _START_PATIENCE)
+    code = await finish_within(process.wait(), _START_PATIENCE)
     if code != 0:
         raise OSError(f"crun {verb} ended with {code}; has the image a /bin/sh?")
 
@@ -409,10 +409,10 @@ def make_process(order: Exec, config: dict[str, Any]) -> dict[str, Any]:
     """
     process: dict[str, Any] = config["process"]
     names = {name for name, _ in order.environment}
-    kept = [one for one in process["env"] if one.partition("=")[0] not in names]
+    inherited = [variable for variable in process["env"] if variable.partition("=")[0] not in names]
     process |= {
         "args": list(order.command),
-        "env": [*kept, *(f"{name}={value}" for name, value in order.environment)],
+        "env": [*inherited, *(f"{name}={value}" for name, value in order.environment)],
         "terminal": order.terminal is not None,
     }
     if order.user:

@@ -76,7 +76,7 @@ def take_mapping(directory: Path) -> Mapping:
     """
     # Inherited by fork. Closing the descriptors does not release the parent's lock: the open file
     # description is shared.
-    for mapping in [one for one in _spare if one.owner != os.getpid()]:
+    for mapping in [mapping for mapping in _spare if mapping.owner != os.getpid()]:
         _spare.remove(mapping)
         mapping.close()
     for mapping in _spare:
@@ -220,7 +220,7 @@ def hidden_proc(points: Sequence[str]) -> str:
     The kernel refuses a new /proc when files of an existing one are hidden by mounts, as in a
     container. `points` are the mount points.
     """
-    covered = [one for one in points if one.startswith("/proc/") and not _is_empty(one)]
+    covered = [point for point in points if point.startswith("/proc/") and not _is_empty(point)]
     return (
         f"parts of /proc are hidden here ({', '.join(covered[:3])}), as in a container"
         if covered
@@ -245,6 +245,6 @@ def _is_empty(point: str) -> bool:
     return point in ("/proc/sys/fs/binfmt_misc", "/proc/fs/nfsd")
 
 
-def _error(what: str) -> OSError:
+def _error(subject: str) -> OSError:
     number = ctypes.get_errno()
-    return OSError(number, os.strerror(number), what)
+    return OSError(number, os.strerror(number), subject)

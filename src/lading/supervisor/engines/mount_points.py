@@ -41,8 +41,10 @@ def make_volumes(rootfs: Path, paths: Iterable[str], *, owner: int) -> None:
             _make(rootfs, path, owner=owner, is_file=False, only_links=False)
 
 
-def volume_binds(volumes: Iterable[str], binds: Sequence[Bind], place: Path) -> tuple[Bind, ...]:
-    """Binds of empty directories below `place` for the VOLUMEs that lie in a mount that can be
+def volume_binds(
+    volumes: Iterable[str], binds: Sequence[Bind], directory: Path
+) -> tuple[Bind, ...]:
+    """Binds of empty directories below `directory` for the VOLUMEs that lie in a mount that can be
     written, such as the output, which must not get their files. Raises OSError.
     """
     targets = {bind.target.rstrip("/") for bind in binds if not bind.readonly}
@@ -52,12 +54,12 @@ def volume_binds(volumes: Iterable[str], binds: Sequence[Bind], place: Path) -> 
         for path in volumes
         if path not in taken and any(path.startswith(f"{target}/") for target in targets)
     ]
-    made = []
+    empty_binds = []
     for number, path in enumerate(inner):
-        source = place / str(number)
+        source = directory / str(number)
         source.mkdir(mode=0o755, parents=True)
-        made.append(Bind(str(source), path, False))
-    return tuple(made)
+        empty_binds.append(Bind(str(source), path, False))
+    return tuple(empty_binds)
 
 
 def make_targets(rootfs: Path, binds: Sequence[Bind], *, owner: int) -> None:
@@ -75,7 +77,7 @@ def make_targets(rootfs: Path, binds: Sequence[Bind], *, owner: int) -> None:
 
 def _is_covered(bind: Bind, binds: Sequence[Bind]) -> bool:
     """Whether a bind lies in another one, which hides the directories of the image."""
-    return any(bind.target.startswith(f"{other.target.rstrip('/')}/") for other in binds)
+    return any(bind.target.startswith(f"{outer.target.rstrip('/')}/") for outer in binds)
 
 
 def _check_kind(bind: Bind, *, is_file: bool, mode: int) -> None:
@@ -96,10 +98,10 @@ def _make(rootfs: Path, path: str, *, owner: int, is_file: bool, only_links: boo
     on the way. The mode of the entry that was there already; 0 if there was none.
     """
     mode = 0
-    rest, links = [name for name in reversed(path.split("/")) if name], 0
+    remaining, links = [name for name in reversed(path.split("/")) if name], 0
     with ConfinedTree.open(rootfs) as tree, _stack(tree) as stack:
-        while rest:
-            name = rest.pop()
+        while remaining:
+            name = remaining.pop()
             if name in (".", ".."):
                 _close_beyond(stack, max(1, len(stack) - (name == "..")))
                 continue
@@ -109,7 +111,7 @@ def _make(rootfs: Path, path: str, *, owner: int, is_file: bool, only_links: boo
                 if only_links and not links:
                     return 0
                 mode = 0
-                stack += _new(stack[-1], name, owner, is_file=is_file and not rest)
+                stack += _new(stack[-1], name, owner, is_file=is_file and not remaining)
                 continue
             mode = status.st_mode
             if stat.S_ISLNK(mode):
@@ -119,8 +121,8 @@ def _make(rootfs: Path, path: str, *, owner: int, is_file: bool, only_links: boo
                 target = os.readlink(name, dir_fd=stack[-1])
                 if target.startswith("/"):
                     _close_beyond(stack, 1)
-                rest += [part for part in reversed(target.split("/")) if part]
-            elif rest or stat.S_ISDIR(mode):
+                remaining += [element for element in reversed(target.split("/")) if element]
+            elif remaining or stat.S_ISDIR(mode):
                 stack.append(os.open(name, _FOLDER, dir_fd=stack[-1]))
     return mode
 

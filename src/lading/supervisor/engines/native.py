@@ -99,7 +99,7 @@ class NativeEngine:
         self._state = self._run
         kept = Amount(settings.disk_reserve, settings.disk_reserve_files)
         self._store = self._open_store(
-            Path(settings.cache_directory), limit=settings.cache_size, kept=kept
+            Path(settings.cache_directory), limit=settings.cache_size, reserve=kept
         )
         self._cgroup = Cgroup(self._hierarchy(), settings.container_uuid)
         self._image: Unpacked | None = None
@@ -516,8 +516,8 @@ class NativeEngine:
 
     _kernel_way = OF_ROOT
 
-    def _open_store(self, cache: Path, *, limit: int, kept: Amount) -> LayerStore:
-        return LayerStore(cache, limit=limit, kept=kept)
+    def _open_store(self, cache: Path, *, limit: int, reserve: Amount) -> LayerStore:
+        return LayerStore(cache, limit=limit, reserve=reserve)
 
     def _hierarchy(self) -> Hierarchy:
         return _machine_hierarchy()

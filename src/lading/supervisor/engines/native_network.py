@@ -81,18 +81,18 @@ class NativeNetwork:
 
     async def _read_state(self, most: int) -> int:
         """Number of the container's first process."""
-        loop, readable, said = asyncio.get_running_loop(), asyncio.Event(), b""
+        loop, readable, output = asyncio.get_running_loop(), asyncio.Event(), b""
         loop.add_reader(self._reading, readable.set)
         try:
-            while len(said) < most:
+            while len(output) < most:
                 await readable.wait()
                 readable.clear()
                 with contextlib.suppress(BlockingIOError):
                     # The state may arrive in parts; an incomplete one does not decode.
-                    said += os.read(self._reading, most)
+                    output += os.read(self._reading, most)
                 # The output of crun is unreadable: no process.
                 with contextlib.suppress(msgspec.DecodeError):
-                    return msgspec.json.decode(said, type=_State).pid
+                    return msgspec.json.decode(output, type=_State).pid
         finally:
             loop.remove_reader(self._reading)
         raise ExecutionError("crun's state of the container is too long", Failure.NODE)

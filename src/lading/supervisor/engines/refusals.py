@@ -43,39 +43,39 @@ _NO_ROOM = ("no space left on device", "disk quota exceeded")
 _BEGIN, _END = 50, 110
 
 
-def start_refusal(said: str, *, command: tuple[str, ...]) -> ExecutionError:
+def start_refusal(message: str, *, command: tuple[str, ...]) -> ExecutionError:
     """The error for a refusal to start: IMAGE, USER where it has one of the words `command`, or
     NODE.
     """
-    refused = _account_refusal(said)
+    refused = _account_refusal(message)
     if refused is not None:
         return refused
-    if any(words in said for words in command):
-        return command_failure(_shortened(said))
-    return image_refusal(said) or ExecutionError(
-        f"the container cannot be started: {_shortened(said)}", Failure.NODE
+    if any(words in message for words in command):
+        return command_failure(_shortened(message))
+    return image_refusal(message) or ExecutionError(
+        f"the container cannot be started: {_shortened(message)}", Failure.NODE
     )
 
 
-def first_process_refusal(said: str) -> ExecutionError | None:
+def first_process_refusal(message: str) -> ExecutionError | None:
     """ExecutionError(IMAGE) for a message about the first process of a gang's container, which its
     image names; None for any other.
     """
-    if _NOT_MADE not in said:
+    if _NOT_MADE not in message:
         return None
-    if _has(said, _COMMAND):
+    if _has(message, _COMMAND):
         return ExecutionError(
-            f"the image's first process cannot be started: {_shortened(said)}", Failure.IMAGE
+            f"the image's first process cannot be started: {_shortened(message)}", Failure.IMAGE
         )
-    return image_refusal(said)
+    return image_refusal(message)
 
 
-def image_refusal(said: str) -> ExecutionError | None:
+def image_refusal(message: str) -> ExecutionError | None:
     """ExecutionError(IMAGE) for a message about the image, None for any other."""
-    refused = _account_refusal(said)
-    if refused is None and _has(said, _IMAGE):
+    refused = _account_refusal(message)
+    if refused is None and _has(message, _IMAGE):
         return ExecutionError(
-            f"the image cannot be used as it is: {_shortened(said)}", Failure.IMAGE
+            f"the image cannot be used as it is: {_shortened(message)}", Failure.IMAGE
         )
     return refused
 
@@ -85,25 +85,25 @@ def machine_fault(_: str) -> Failure:
     return Failure.NODE
 
 
-def load_refusal(said: str) -> Failure:
+def load_refusal(message: str) -> Failure:
     """Cause of a daemon's refusal to load an image: its disk, or the image."""
-    return Failure.DISK if _has(said, _NO_ROOM) else Failure.IMAGE
+    return Failure.DISK if _has(message, _NO_ROOM) else Failure.IMAGE
 
 
-def _account_refusal(said: str) -> ExecutionError | None:
-    if not _has(said, _ACCOUNT):
+def _account_refusal(message: str) -> ExecutionError | None:
+    if not _has(message, _ACCOUNT):
         return None
     return ExecutionError(
-        f"the image's user cannot be known: {_shortened(said)}; "
+        f"the image's user cannot be known: {_shortened(message)}; "
         "its USER must be in its /etc/passwd and /etc/group, or be numbers",
         Failure.IMAGE,
     )
 
 
-def _has(said: str, table: tuple[str, ...]) -> bool:
-    lowered = said.lower()
+def _has(message: str, table: tuple[str, ...]) -> bool:
+    lowered = message.lower()
     return any(words in lowered for words in table)
 
 
-def _shortened(said: str) -> str:
-    return said if len(said) <= _BEGIN + _END else f"{said[:_BEGIN]}...{said[-_END:]}"
+def _shortened(message: str) -> str:
+    return message if len(message) <= _BEGIN + _END else f"{message[:_BEGIN]}...{message[-_END:]}"

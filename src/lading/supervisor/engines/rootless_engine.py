@@ -79,12 +79,12 @@ class RootlessEngine(NativeEngine):
 
     _kernel_way = DELEGATED
 
-    def _open_store(self, cache: Path, *, limit: int, kept: Amount) -> LayerStore:
+    def _open_store(self, cache: Path, *, limit: int, reserve: Amount) -> LayerStore:
         is_merging, ids = self._entered_as.root_kind is not RootKind.OVERLAY, self._entered_as.ids
         # Layers whose files have owners are of no use to a process that has one id.
-        place = f"{LAYERS}{'-ids' if ids > 1 else ''}{'-merged' if is_merging else ''}"
+        name = f"{LAYERS}{'-ids' if ids > 1 else ''}{'-merged' if is_merging else ''}"
         return LayerStore(
-            cache / place, limit=limit, kept=kept, user_ids=ids, is_merging=is_merging
+            cache / name, limit=limit, reserve=reserve, user_ids=ids, is_merging=is_merging
         )
 
     def _hierarchy(self) -> Hierarchy:

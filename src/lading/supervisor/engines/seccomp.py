@@ -135,14 +135,14 @@ def make_profile(machine: str) -> dict[str, Any]:
             *_namespaces(1 if machine in _FLAGS_SECOND else 0),
             *_families(),
             *(
-                _refuse(("ioctl",), errno.EPERM, _test(1, "SCMP_CMP_MASKED_EQ", _INT, one))
-                for one in FILE_ATTRIBUTES
+                _refuse(("ioctl",), errno.EPERM, _test(1, "SCMP_CMP_MASKED_EQ", _INT, flag))
+                for flag in FILE_ATTRIBUTES
             ),
             *(
                 _refuse(
-                    ("fcntl", "fcntl64"), errno.EPERM, _test(1, "SCMP_CMP_MASKED_EQ", _INT, one)
+                    ("fcntl", "fcntl64"), errno.EPERM, _test(1, "SCMP_CMP_MASKED_EQ", _INT, command)
                 )
-                for one in LEASES
+                for command in LEASES
             ),
         ],
     }
@@ -163,11 +163,11 @@ def _families() -> list[dict[str, Any]]:
     large, so it cannot hide an unlisted family.
     """
     calls, allowed = ("socket", "socketpair"), SOCKET_FAMILIES.values()
-    refused = [one for one in range(_HIGHEST_FAMILY) if one not in allowed]
-    tests = [_test(0, "SCMP_CMP_EQ", one) for one in refused]
+    refused = [family for family in range(_HIGHEST_FAMILY) if family not in allowed]
+    tests = [_test(0, "SCMP_CMP_EQ", family) for family in refused]
     return [
-        _refuse(calls, errno.EAFNOSUPPORT, one)
-        for one in (*tests, _test(0, "SCMP_CMP_GT", _HIGHEST_FAMILY))
+        _refuse(calls, errno.EAFNOSUPPORT, test)
+        for test in (*tests, _test(0, "SCMP_CMP_GT", _HIGHEST_FAMILY))
     ]
 
 
@@ -266,8 +266,8 @@ def _add(library: ctypes.CDLL, context: int, rule: Mapping[str, Any]) -> None:
     tests = rule.get("args", ())
     comparisons = (_Comparison * len(tests))(
         *(
-            _Comparison(one["index"], _OPERATORS[one["op"]], one["value"], one["valueTwo"])
-            for one in tests
+            _Comparison(test["index"], _OPERATORS[test["op"]], test["value"], test["valueTwo"])
+            for test in tests
         )
     )
     for name in rule["names"]:

@@ -82,12 +82,16 @@ def hold_in_memory(machine: Path = MACHINE) -> None:
     for each. The file system ends with the last process of the mount namespace, including leftovers
     of a killed process. Raises OSError.
     """
-    place = machine / "containers"
-    for one in (machine, place):
-        one.mkdir(parents=True, exist_ok=True)
-        one.chmod(_PASSABLE)
+    containers = machine / "containers"
+    for directory in (machine, containers):
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(_PASSABLE)
     linux.mount(
-        "tmpfs", str(place), "tmpfs", f"mode={_PASSABLE:o}", flags=linux.MS_NODEV | linux.MS_NOSUID
+        "tmpfs",
+        str(containers),
+        "tmpfs",
+        f"mode={_PASSABLE:o}",
+        flags=linux.MS_NODEV | linux.MS_NOSUID,
     )
 
 
@@ -169,7 +173,7 @@ class UserNamespace:
     def lacking(self, account: Account) -> frozenset[int]:
         """The large ids of an account that the container does not have."""
         ids = large((account.uid, account.gid, *account.groups))
-        return ids.difference(one.inside for one in self.extents)
+        return ids.difference(extent.inside for extent in self.extents)
 
     def rootfs(self, name: str = "rootfs") -> Path:
         """The directory to mount a root on. Raises OSError."""
@@ -191,15 +195,15 @@ class UserNamespace:
         """Device files of its own, usable by all users of the container. Raises OSError."""
         if not devices:
             return ()
-        place = self._make(self.directory / "devices")
-        made = []
+        directory = self._make(self.directory / "devices")
+        binds = []
         for number, device in enumerate(devices):
-            file, there = place / str(number), Path(device.source).stat()
-            os.mknod(file, stat.S_IFMT(there.st_mode) | _DEVICE_MODE, there.st_rdev)
+            file, status = directory / str(number), Path(device.source).stat()
+            os.mknod(file, stat.S_IFMT(status.st_mode) | _DEVICE_MODE, status.st_rdev)
             file.chmod(_DEVICE_MODE)
             self.own(file)
-            made.append(Bind(str(file), device.target, False))
-        return tuple(made)
+            binds.append(Bind(str(file), device.target, False))
+        return tuple(binds)
 
     def gate(self) -> tuple[str, int]:
         """A named pipe for the container to read, and a descriptor of both of its ends. Raises
@@ -256,25 +260,25 @@ class UserNamespace:
             return False
         return True
 
-    def _make(self, place: Path) -> Path:
+    def _make(self, directory: Path) -> Path:
         """A directory that every user may pass, independent of the umask. Raises OSError."""
-        place.mkdir(exist_ok=True)
-        place.chmod(_PASSABLE)
-        return place
+        directory.mkdir(exist_ok=True)
+        directory.chmod(_PASSABLE)
+        return directory
 
     def _show(self, bind: Bind) -> Path:
         mount = self._mount(bind) if bind.live is None else self._mount_live(bind, bind.live)
-        place = self.directory / _BINDS
+        target = self.directory / _BINDS
         if self._shown == 0:
-            self._make(place)
-        place /= str(self._shown)
+            self._make(target)
+        target /= str(self._shown)
         self._shown += 1
         if Path(bind.source).is_dir():
-            place.mkdir()
+            target.mkdir()
         else:
-            place.touch()
-        attach_mount(mount, str(place))
-        return place
+            target.touch()
+        attach_mount(mount, str(target))
+        return target
 
     def _mount(self, bind: Bind) -> int:
         attributes = _attributes(bind)
@@ -291,8 +295,8 @@ class UserNamespace:
         """
         user = Extent(live.user, self.root, 1)
         groups = (
-            Extent(one, self.root + number, 1)
-            for number, one in enumerate((live.group, *live.further_groups))
+            Extent(group, self.root + number, 1)
+            for number, group in enumerate((live.group, *live.further_groups))
         )
         namespace = make_namespace((user,), groups=tuple(groups))
         try:
@@ -306,17 +310,17 @@ class UserNamespace:
         That is a mount of collections, a file that everybody may read, or an empty file system,
         which is then given to the container's root. Raises OSError.
         """
-        place = Path(bind.source)
+        source = Path(bind.source)
         if linux.is_fuse(bind.source):
             return True
         if bind.readonly:
-            return place.is_file() and bool(place.stat().st_mode & stat.S_IROTH)
-        if not place.is_mount() or any(place.iterdir()):
+            return source.is_file() and bool(source.stat().st_mode & stat.S_IROTH)
+        if not source.is_mount() or any(source.iterdir()):
             return False
-        mode = stat.S_IMODE(place.stat().st_mode)
-        self.own(place)
+        mode = stat.S_IMODE(source.stat().st_mode)
+        self.own(source)
         # chown(2) may clear bits of the mode.
-        place.chmod(mode)
+        source.chmod(mode)
         return True
 
 

@@ -80,17 +80,17 @@ class GangOutput(msgspec.Struct, frozen=True):
     def _add_archive(
         self, tree: ConfinedTree, rank: int, sentences: _Sentences, stop: Stop
     ) -> None:
-        place = self.spool / f"{rank}.tar"
+        archive_path = self.spool / f"{rank}.tar"
         try:
-            with place.open("rb") as file:
-                for one in _Unpacking(tree, stop).run(file):
-                    sentences.add(f"rank {rank}: {one}")
+            with archive_path.open("rb") as file:
+                for sentence in _Unpacking(tree, stop).run(file):
+                    sentences.add(f"rank {rank}: {sentence}")
         except FileNotFoundError:
             # The rank has sent nothing.
             return
         except (OSError, tarfile.TarError, ValueError) as error:
             sentences.add(f"rank {rank}: not all of its output could be had: {error}")
-        place.unlink(missing_ok=True)
+        archive_path.unlink(missing_ok=True)
 
     def _add_stream(
         self, tree: ConfinedTree, rank: int, name: str, sentences: _Sentences, stop: Stop
@@ -121,9 +121,9 @@ class _Sentences:
         self._few: list[str] = []
         self._more = 0
 
-    def add(self, text: str) -> None:
+    def add(self, sentence: str) -> None:
         if len(self._few) < _MOST_SENTENCES:
-            self._few.append(text)
+            self._few.append(sentence)
         else:
             self._more += 1
 
@@ -148,7 +148,7 @@ def _copy(source: Path, name: str, folder: int, stop: Stop) -> None:
 
 def _drop_empty(tree: ConfinedTree, nodes: int) -> None:
     """Remove the directories of ranks without output."""
-    paths = [f"{_RANKS}/{rank}{rest}" for rank in range(nodes) for rest in ("/results", "")]
+    paths = [f"{_RANKS}/{rank}{suffix}" for rank in range(nodes) for suffix in ("/results", "")]
     for path in (*paths, _RANKS):
         # Directories with content stay: rmdir refuses them.
         with contextlib.suppress(OSError), tree.parent(path) as (folder, name):
@@ -286,7 +286,7 @@ class _Unpacking:
 
 
 def _elements(path: str) -> list[str]:
-    return [part for part in path.split("/") if part not in ("", ".")]
+    return [element for element in path.split("/") if element not in ("", ".")]
 
 
 def _fault(member: tarfile.TarInfo, names: list[str]) -> str:
@@ -309,8 +309,8 @@ def _stays_below(target: str, folder: str) -> bool:
     on the way.
     """
     depth = len(_elements(folder))
-    for part in _elements(target):
-        depth += -1 if part == ".." else 1
+    for element in _elements(target):
+        depth += -1 if element == ".." else 1
         if depth < 0:
             return False
     return not target.startswith("/")

@@ -25,7 +25,7 @@ def send(output: str, pipe: IO[bytes], *, stop: Stop = never, max_depth: int = M
 
     Files that vanish meanwhile, and sockets, are left out.
     """
-    known: dict[tuple[int, int], str] = {}
+    first_names: dict[tuple[int, int], str] = {}
     with (
         ConfinedTree.open(output) as tree,
         tarfile.open(fileobj=pipe, mode="w|", format=tarfile.PAX_FORMAT) as archive,
@@ -33,28 +33,30 @@ def send(output: str, pipe: IO[bytes], *, stop: Stop = never, max_depth: int = M
         for folder, entry in tree.walk(max_depth=max_depth, stop=stop):
             # Removed since the directory was read.
             with contextlib.suppress(FileNotFoundError):
-                _send_one(archive, tree, f"{folder}/{entry.name}" if folder else entry.name, known)
+                _send_one(
+                    archive, tree, f"{folder}/{entry.name}" if folder else entry.name, first_names
+                )
 
 
 def _send_one(
-    archive: tarfile.TarFile, tree: ConfinedTree, path: str, known: dict[tuple[int, int], str]
+    archive: tarfile.TarFile, tree: ConfinedTree, path: str, first_names: dict[tuple[int, int], str]
 ) -> None:
     with tree.parent(path) as (folder, name):
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         member = tarfile.TarInfo(path)
-        member.mode, member.mtime = stat.S_IMODE(found.st_mode), found.st_mtime
-        if stat.S_ISREG(found.st_mode):
+        member.mode, member.mtime = stat.S_IMODE(status.st_mode), status.st_mtime
+        if stat.S_ISREG(status.st_mode):
             # Hard links: a second name refers to the first.
-            first = known.get((found.st_dev, found.st_ino))
+            first = first_names.get((status.st_dev, status.st_ino))
             if first is None:
                 _send_file(archive, member, open_regular(name, folder))
-                if found.st_nlink > 1:
-                    known[found.st_dev, found.st_ino] = path
+                if status.st_nlink > 1:
+                    first_names[status.st_dev, status.st_ino] = path
                 return
             member.type, member.linkname = tarfile.LNKTYPE, first
-        elif stat.S_ISLNK(found.st_mode):
+        elif stat.S_ISLNK(status.st_mode):
             member.type, member.linkname = tarfile.SYMTYPE, os.readlink(name, dir_fd=folder)
-        elif stat.S_ISDIR(found.st_mode):
+        elif stat.S_ISDIR(status.st_mode):
             member.type = tarfile.DIRTYPE
         else:
             # A socket or device: the receiver refuses the type and reports the name.

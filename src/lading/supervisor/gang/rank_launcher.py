@@ -96,15 +96,15 @@ def write_down(directory: Path, order: LaunchOrder) -> None:
 def look(run_root: Path) -> list[dict[str, object]]:
     """The listeners on this machine, live or not cleaned up: container and number of ranks."""
     root = run_root.parent / DIRECTORY
-    found: list[dict[str, object]] = []
-    for one in sorted(root.iterdir()) if root.is_dir() else []:
+    listeners: list[dict[str, object]] = []
+    for directory in sorted(root.iterdir()) if root.is_dir() else []:
         try:
-            ranks = int((one / _RANKS).read_text())
+            ranks = int((directory / _RANKS).read_text())
         except (OSError, ValueError):
             # Written a moment later; one is the least.
             ranks = 1
-        found.append({"uuid": one.name, "ranks": ranks})
-    return found
+        listeners.append({"uuid": directory.name, "ranks": ranks})
+    return listeners
 
 
 def hold(order: LaunchOrder, listener: socket.socket, directory: Path) -> int:
@@ -242,8 +242,8 @@ async def clear(run_root: Path, uuid: str, *, engines: EngineMaker) -> None:
     directory = place(run_root, uuid)
     if directory.exists():
         await asyncio.to_thread(_end_holder, directory)
-    for one in sorted((run_root.parent / REMOTE_RANKS).glob(f"{uuid}-*")):
-        await standalone.finish_cleanup(one, engines=engines)
+    for rank_directory in sorted((run_root.parent / REMOTE_RANKS).glob(f"{uuid}-*")):
+        await standalone.finish_cleanup(rank_directory, engines=engines)
     await asyncio.to_thread(_discard, directory)
 
 

@@ -210,7 +210,7 @@ class RemoteRank:
             await transport.close()
 
     def _spec(
-        self, session: SupervisorSession, preparation: Preparation, given: Given
+        self, session: SupervisorSession, preparation: Preparation, gpus: Given
     ) -> ContainerSpec:
         if preparation.stage is None:
             raise ExecutionError("the mounts were not made")
@@ -219,12 +219,14 @@ class RemoteRank:
             preparation.stage,
             self._config,
             token=session.token,
-            given=given,
+            gpus=gpus,
             stdout=1,
             stderr=2,
             spread=self._spread,
         )
-        self.output = next((one.source for one in spec.binds if one.target == spec.output_path), "")
+        self.output = next(
+            (bind.source for bind in spec.binds if bind.target == spec.output_path), ""
+        )
         return structs.replace(spec, stdin=0)
 
     def send(self) -> None:

@@ -81,7 +81,7 @@ class RemoteRankClient:
                 self._start([word.replace(RANK, str(rank)) for word in command], rank)
         except OSError as error:
             raise ExecutionError(f"{command[0]} cannot be run: {error}", Failure.NODE) from error
-        pipes = [(one.stdout, one.stdin) for one in self.processes]
+        pipes = [(process.stdout, process.stdin) for process in self.processes]
         ends = tuple(
             (out.fileno(), into.fileno())
             for out, into in pipes

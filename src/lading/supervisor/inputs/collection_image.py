@@ -29,7 +29,7 @@ class CollectionImage:
     api: ApiClient
     blocks: BlockClient
     pdh: str
-    _found: tuple[str, File] | None = None
+    _image_file: tuple[str, File] | None = None
 
     async def name(self) -> str:
         """The id of the image, `sha256:<hex>`. Raises ExecutionError(IMAGE)."""
@@ -56,7 +56,7 @@ class CollectionImage:
     async def _find(self) -> tuple[str, File]:
         from lading.core.data.filetree import File, from_manifest
 
-        if self._found is None:
+        if self._image_file is None:
             try:
                 record = await self.api.get(
                     "collections", self.pdh, select=("uuid", "manifest_text")
@@ -66,5 +66,5 @@ class CollectionImage:
                 raise ExecutionError(f"image {self.pdh}: {error.message}", Failure.IMAGE) from error
             files = {name: node for name, node in entries.items() if isinstance(node, File)}
             member, identity = image_member(files)
-            self._found = identity, files[member]
-        return self._found
+            self._image_file = identity, files[member]
+        return self._image_file

@@ -44,7 +44,7 @@ class Inputs:
     """Stores a git tree or blob in a directory (`SupervisorSession.fetch_git_tree`)."""
     large: int = 0
     """Bytes from which a collection that is not cached is mounted; 0: never."""
-    kept: Amount = Amount()
+    reserve: Amount = Amount()
     """The configured reserve of the disk."""
     _trees: dict[str, FileTree] = field(default_factory=dict)
     _coming: int = 0
@@ -95,7 +95,7 @@ class Inputs:
         # The one that is kept longest, the last one here, is signed for the longest time.
         rows.sort(key=lambda row: (row["trash_at"] is None, row["trash_at"] or ""))
         texts = {row["portable_data_hash"]: row["manifest_text"] for row in rows}
-        self._trees |= {pdh: from_manifest(text) for pdh, text in texts.items()}
+        self._trees |= {pdh: from_manifest(manifest_text) for pdh, manifest_text in texts.items()}
 
     async def is_large(self, pdh: str) -> bool:
         """Whether mounting is better than downloading. Raises as `tree`."""
@@ -118,7 +118,7 @@ class Inputs:
         others = "" if self._coming == size else " and others that are fetched with it"
         try:
             what = f"collection {pdh}{others}"
-            check_room(directory.parent, self.kept, need=self._coming, subject=what)
+            check_room(directory.parent, self.reserve, need=self._coming, subject=what)
             await download(self.blocks, tree, directory)
         finally:
             self._coming -= size

@@ -48,15 +48,15 @@ def find_entry(top: Path, path: str, *, measured: bool, stop: Stop = never) -> E
 
 
 def _entry(name: str, folder: int, *, measured: bool, stop: Stop = never) -> Entry:
-    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if stat.S_ISDIR(found.st_mode):
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
         with open_directory(name, folder) as tree:
             return _directory(tree, measured=measured, stop=stop)
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return LinkEntry(os.readlink(name, dir_fd=folder))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return SpecialEntry()
-    return FileEntry(found.st_size) if _is_readable(name, folder) else UnreadableEntry()
+    return FileEntry(status.st_size) if _is_readable(name, folder) else UnreadableEntry()
 
 
 def _is_readable(name: str, folder: int) -> bool:

@@ -23,15 +23,15 @@ def settle(
     """The binds, with those of the targets `optional` taken apart where `is_occupied` tells that
     the image has files at a path. Raises OSError.
     """
-    known = list(binds)
-    targets = frozenset(bind.target for bind in known)
-    found: list[Bind] = []
-    for bind in known:
+    all_binds = list(binds)
+    targets = frozenset(bind.target for bind in all_binds)
+    settled: list[Bind] = []
+    for bind in all_binds:
         if bind.target in optional:
-            found += _settled(bind, targets - {bind.target}, is_occupied)
+            settled += _settled(bind, targets - {bind.target}, is_occupied)
         else:
-            found.append(bind)
-    return tuple(found)
+            settled.append(bind)
+    return tuple(settled)
 
 
 def _settled(

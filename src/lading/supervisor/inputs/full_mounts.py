@@ -27,11 +27,12 @@ def full_places(directory: Path, stage: Stage | None) -> str:
 
 def _is_full(path: Path) -> bool:
     try:
-        found = os.statvfs(path)
+        statistics = os.statvfs(path)
     except OSError:
         # Without an answer the disk does not count as full.
         return False
     # File systems that report no blocks or no inodes (f_blocks, f_files 0) have no such limit.
-    return found.f_blocks > 0 and (
-        found.f_bavail * found.f_frsize < FULL_BELOW or (found.f_files > 0 and found.f_favail == 0)
+    return statistics.f_blocks > 0 and (
+        statistics.f_bavail * statistics.f_frsize < FULL_BELOW
+        or (statistics.f_files > 0 and statistics.f_favail == 0)
     )

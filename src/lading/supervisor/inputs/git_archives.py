@@ -39,20 +39,20 @@ async def fetch(api: ApiClient, container_uuid: str, tree: GitTree, directory: P
     Raises ExecutionError(USER) when the server does not have it, Unavailable when the server cannot
     be reached or the transfer breaks off.
     """
-    part = directory.parent / f"{directory.name}.tar"
+    archive = directory.parent / f"{directory.name}.tar"
     try:
-        await api.save(f"containers/{container_uuid}/git_tree", part, params={"hash": tree.hash})
+        await api.save(f"containers/{container_uuid}/git_tree", archive, params={"hash": tree.hash})
         if tree.kind == BLOB:
-            _place_blob(part, directory / BLOB, tree.hash)
+            _place_blob(archive, directory / BLOB, tree.hash)
             return
-        with part.open("rb") as file:
+        with archive.open("rb") as file:
             await in_thread(lambda stop, _: unpack(file, directory, stop=stop), is_waited_for=True)
     except RequestError as error:
         raise ExecutionError(
             f"git {tree.kind} {tree.hash}: {error.message}", Failure.INPUT
         ) from error
     finally:
-        part.unlink(missing_ok=True)
+        archive.unlink(missing_ok=True)
 
 
 def unpack(source: IO[bytes], directory: Path, *, stop: Stop = never) -> None:
@@ -121,17 +121,17 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, descriptor: int) -> No
         raise Unavailable("the archive of a git tree was cut off")
 
 
-def _place_blob(part: Path, target: Path, wanted: str) -> None:
+def _place_blob(received: Path, target: Path, blob_hash: str) -> None:
     # The name of a blob is the SHA-1 of "blob SIZE\0" and its content (git-hash-object(1)).
-    digest = hashlib.sha1(b"blob %d\0" % part.stat().st_size, usedforsecurity=False)
-    with part.open("rb") as file:
+    digest = hashlib.sha1(b"blob %d\0" % received.stat().st_size, usedforsecurity=False)
+    with received.open("rb") as file:
         while piece := file.read(_CHUNK):
             digest.update(piece)
-    if digest.hexdigest() != wanted:
-        raise Unavailable(f"git blob {wanted}: the received bytes are another object")
-    part.rename(target)
+    if digest.hexdigest() != blob_hash:
+        raise Unavailable(f"git blob {blob_hash}: the received bytes are another object")
+    received.rename(target)
     target.chmod(0o644)
 
 
-def _fault(text: str) -> ExecutionError:
-    return ExecutionError(f"the archive of a git tree: {text}", Failure.INFRASTRUCTURE)
+def _fault(detail: str) -> ExecutionError:
+    return ExecutionError(f"the archive of a git tree: {detail}", Failure.INFRASTRUCTURE)

@@ -120,9 +120,9 @@ class ImageArchive:
             raise _fault(f"the image archive's {name[:100]} has more than {MOST_DOCUMENT} bytes")
         return data
 
-    def limit(self, wanted: int) -> int:
-        """Most uncompressed bytes of all layers: `wanted`, or more for a large archive."""
-        return max(wanted, GROWTH * self._path.stat().st_size)
+    def limit(self, least: int) -> int:
+        """Most uncompressed bytes of all layers: `least`, or more for a large archive."""
+        return max(least, GROWTH * self._path.stat().st_size)
 
     def prove_layer(
         self, member: str, diff_id: str, *, limit: int, watch: Watch = unwatched
@@ -233,28 +233,28 @@ def sweep(directory: Path) -> None:
 def is_of_the_dead(name: str) -> bool:
     """Whether the process whose number is in a name has ended."""
     parts = name.replace("-", ".").split(".")
-    pid = next((int(part) for part in reversed(parts) if part.isdigit()), 0)
+    pid = next((int(element) for element in reversed(parts) if element.isdigit()), 0)
     return pid != os.getpid() and not linux.is_running(pid)
 
 
-async def fetch(image: ImageSource, place: Path, *, kept: Amount) -> None:
-    """Write the archive of an image to disk, leaving `kept` free. Raises ExecutionError,
+async def fetch(image: ImageSource, path: Path, *, reserve: Amount) -> None:
+    """Write the archive of an image to disk, leaving `reserve` free. Raises ExecutionError,
     OSError.
     """
-    with place.open("wb") as file:
+    with path.open("wb") as file:
         # Checked for each chunk: the size of the archive is not known here.
         async for chunk in image.chunks():
-            check_room(place.parent, kept, need=len(chunk), subject=f"image {image.pdh}")
+            check_room(path.parent, reserve, need=len(chunk), subject=f"image {image.pdh}")
             await asyncio.to_thread(file.write, chunk)
 
 
-def check_layer(member: str, found: str, diff_id: str) -> None:
+def check_layer(member: str, digest: str, diff_id: str) -> None:
     """Compare the hash (hex) of a layer with the one in the image's configuration. Raises
     ExecutionError.
     """
-    if f"sha256:{found}" != diff_id:
+    if f"sha256:{digest}" != diff_id:
         raise _fault(
-            f"the image's layer {member[:100]} has sha256:{found},"
+            f"the image's layer {member[:100]} has sha256:{digest},"
             f" but its configuration says {diff_id}"
         )
 
@@ -285,8 +285,8 @@ def _without_annotations(data: bytes) -> object:
     try:
         index: Any = msgspec.json.decode(data)
         index["manifests"] = [
-            {key: value for key, value in one.items() if key != "annotations"}
-            for one in index["manifests"]
+            {key: value for key, value in manifest.items() if key != "annotations"}
+            for manifest in index["manifests"]
         ]
     except (*images.UNREADABLE, KeyError, TypeError, AttributeError) as error:
         raise _fault(f"the image archive's {_INDEX} cannot be read: {error}") from error
@@ -297,5 +297,5 @@ def _no_archive(error: Exception) -> ExecutionError:
     return _fault(f"the image is not a tar archive as docker save makes it: {error}")
 
 
-def _fault(text: str) -> ExecutionError:
-    return ExecutionError(text, Failure.IMAGE)
+def _fault(message: str) -> ExecutionError:
+    return ExecutionError(message, Failure.IMAGE)

@@ -47,7 +47,7 @@ class KeepMount:
         self._private = private
         self._point = Path(assignment.run_directory) / "keep"
         self._view = self._point
-        self._whole = False
+        self._shows_all = False
         self._process: subprocess.Popen[bytes] | None = None
         self._pump: Pump | None = None
 
@@ -56,14 +56,14 @@ class KeepMount:
         """Whether it is mounted."""
         return self._process is not None
 
-    async def open(self, *, whole: bool) -> None:
-        """Mount; `whole`: show everything that the container may read. Raises Unavailable with the
-        reason.
+    async def open(self, *, shows_all: bool) -> None:
+        """Mount; `shows_all`: show everything that the container may read. Raises Unavailable with
+        the reason.
         """
         from lading.client.mount.mount_points import check_fuse
 
         check_fuse()
-        self._whole = whole
+        self._shows_all = shows_all
         self._point.mkdir(mode=0o755, exist_ok=True)
         # In a private mount namespace the engine's daemon would not see the mount, so it is made in
         # the namespace of the machine.
@@ -100,7 +100,7 @@ class KeepMount:
         """Path of a source for this process."""
         if isinstance(source, KeepTree):
             return self._view / source.path
-        return self._view / (BY_ID if self._whole else "") / source.pdh / source.path
+        return self._view / (BY_ID if self._shows_all else "") / source.pdh / source.path
 
     def shown(self, path: Path) -> Path:
         """Path for the engine of a `path` of this process."""
@@ -108,9 +108,9 @@ class KeepMount:
             self._point / path.relative_to(self._view) if path.is_relative_to(self._view) else path
         )
 
-    def say(self, text: str) -> None:
+    def say(self, line: str) -> None:
         """Add a line to the container's log."""
-        self._log.say(text)
+        self._log.say(line)
 
     def note(self, lines: Iterable[str]) -> None:
         """Write how the collections came to the container to the log of the mount."""
@@ -150,7 +150,7 @@ class KeepMount:
             api_ca_file=config.api_ca_file,
             api_insecure=config.api_insecure,
             lender=str(lent_beside(config.api_socket)) if config.api_socket else "",
-            view=MountView.ALL if self._whole else MountView.BY_PDH,
+            view=MountView.ALL if self._shows_all else MountView.BY_PDH,
             cache_size=config.cache_size,
             allow_other=True,
             timeout=config.unreachable_timeout,

@@ -18,20 +18,20 @@ _NO_ATTRIBUTE = (
 _SOME_BLOCKS = 1024
 
 
-def set_attribute(place: int | str, name: str, value: bytes, *, follow_symlinks: bool) -> str:
+def set_attribute(file: int | str, name: str, value: bytes, *, follow_symlinks: bool) -> str:
     """Set an extended attribute; return why it cannot be set, or "". Raises OSError when the disk
     fails.
     """
     try:
-        os.setxattr(place, name, value, follow_symlinks=follow_symlinks)
+        os.setxattr(file, name, value, follow_symlinks=follow_symlinks)
     except OSError as error:
         # ENOSPC: the attributes of a file have room in one block, whatever the disk has.
-        if error.errno in _NO_ATTRIBUTE or (error.errno == errno.ENOSPC and _has_blocks(place)):
+        if error.errno in _NO_ATTRIBUTE or (error.errno == errno.ENOSPC and _has_blocks(file)):
             return f"its {len(value)} bytes cannot be stored ({error.strerror})"
         raise
     return ""
 
 
-def _has_blocks(place: int | str) -> bool:
-    target = place if isinstance(place, int) else posixpath.dirname(place)
+def _has_blocks(file: int | str) -> bool:
+    target = file if isinstance(file, int) else posixpath.dirname(file)
     return os.statvfs(target).f_bavail > _SOME_BLOCKS

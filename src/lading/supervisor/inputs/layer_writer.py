@@ -258,31 +258,31 @@ class LayerWriter:
         os.utime(name, ns=(moment, moment), dir_fd=folder, follow_symlinks=False)
 
     def _link(self, member: tarfile.TarInfo, path: str) -> None:
-        wanted = member_path(member.linkname)
-        if not wanted:
+        linked_path = member_path(member.linkname)
+        if not linked_path:
             raise fault(f"{shown_name(member.name)} is a link to a directory")
-        source, known = self._linked(wanted)
+        source, source_name = self._linked(linked_path)
         try:
             target, name = self._place(path)
             if source < 0:
-                self._copy(member, wanted, target, name)
+                self._copy(member, linked_path, target, name)
                 return
-            if known == name and os.path.sameopenfile(source, target):
+            if source_name == name and os.path.sameopenfile(source, target):
                 # A link to itself has no effect.
                 return
             self._clear(target, name)
-            os.link(known, name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+            os.link(source_name, name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
         except PermissionError as error:
             raise fault(f"{shown_name(member.name)} is a link to a directory") from error
         finally:
             if source >= 0:
                 os.close(source)
 
-    def _linked(self, wanted: str) -> tuple[int, str]:
+    def _linked(self, linked_path: str) -> tuple[int, str]:
         """A descriptor of the folder of an entry of this layer, and its last element; -1 for none.
         The caller closes it.
         """
-        above, _, name = wanted.rpartition("/")
+        above, _, name = linked_path.rpartition("/")
         try:
             folder = self._open(above, make=False) if above else os.dup(self._tree.descriptor)
         except FileNotFoundError:
@@ -297,24 +297,24 @@ class LayerWriter:
             return -1, name
         return folder, name
 
-    def _copy(self, member: tarfile.TarInfo, wanted: str, folder: int, name: str) -> None:
+    def _copy(self, member: tarfile.TarInfo, linked_path: str, folder: int, name: str) -> None:
         """Write a link to a file of a lower layer as a file of its own: two layers cannot share
         one.
         """
-        found = self._below.find(wanted) if self._below is not None else None
-        if found is None:
+        entry = self._below.find(linked_path) if self._below is not None else None
+        if entry is None:
             raise fault(
                 f"{shown_name(member.name)} is a link to {member.linkname[:_SHOWN]!r},"
                 " which no layer up to this one has"
             )
-        if stat.S_ISDIR(found.status.st_mode):
+        if stat.S_ISDIR(entry.status.st_mode):
             raise fault(f"{shown_name(member.name)} is a link to a directory")
         self.is_bound = True
-        self._files += found.status.st_size
+        self._files += entry.status.st_size
         self._check_size()
         self._clear(folder, name)
-        with found.tree.parent(found.path) as (source, known):
-            copy_entry((source, known), (folder, name), found.status, self._watch)
+        with entry.tree.parent(entry.path) as (source, source_name):
+            copy_entry((source, source_name), (folder, name), entry.status, self._watch)
 
     def _dress(self, member: tarfile.TarInfo, descriptor: int) -> None:
         """Set owner, attributes and mode. The owner first: changing it clears the set-user-id bit
@@ -349,36 +349,36 @@ class LayerWriter:
         """
         if not path:
             return self._tree.descriptor
-        known = self._folders.get(path)
-        if known is None:
-            known = self._open(path)
+        descriptor = self._folders.get(path)
+        if descriptor is None:
+            descriptor = self._open(path)
             if len(self._folders) >= _MOST_OPEN:
                 # The oldest one: dictionaries keep the order of insertion.
                 os.close(self._folders.pop(next(iter(self._folders))))
-            self._folders[path] = known
-        return known
+            self._folders[path] = descriptor
+        return descriptor
 
     def _open(self, path: str, *, make: bool = True) -> int:
         """Open a folder, starting at the nearest open parent, as long as no link is on the way.
 
         Raises FileNotFoundError for a missing one that is not to be made.
         """
-        above, _, rest = path.rpartition("/")
-        names = [rest]
+        above, _, last_name = path.rpartition("/")
+        names = [last_name]
         while above and above not in self._folders:
             above, _, name = above.rpartition("/")
             names.append(name)
-        here = os.dup(self._folders[above] if above else self._tree.descriptor)
+        folder = os.dup(self._folders[above] if above else self._tree.descriptor)
         try:
             while names:
-                below = self._enter(here, names.pop(), make=make)
+                below = self._enter(folder, names.pop(), make=make)
                 if below < 0:
                     return self._resolve(path, make=make)
-                os.close(here)
-                here = below
-            return os.dup(here)
+                os.close(folder)
+                folder = below
+            return os.dup(folder)
         finally:
-            os.close(here)
+            os.close(folder)
 
     def _enter(self, folder: int, name: str, *, make: bool) -> int:
         """A descriptor of a directory below another, made if missing; -1 when a link is in its
@@ -470,13 +470,13 @@ class LayerWriter:
         return True
 
     def _set_attributes(
-        self, member: tarfile.TarInfo, place: int | str, *, follow_symlinks: bool = True
+        self, member: tarfile.TarInfo, file: int | str, *, follow_symlinks: bool = True
     ) -> None:
         """Set the extended attributes of a member, but for those that the system cannot store.
         Raises ExecutionError for one that an image may not set; OSError when the disk fails.
         """
         shown = shown_name(member.name) if member.pax_headers else ""
-        for header, text in member.pax_headers.items():
+        for header, header_value in member.pax_headers.items():
             if not header.startswith(XATTR):
                 continue
             name = header.removeprefix(XATTR)
@@ -486,8 +486,8 @@ class LayerWriter:
                     f"{shown_name(member.name)} has the attribute {name[:_SHOWN]}, {reason}"
                 )
             if not reason:
-                value = text.encode("utf-8", "surrogateescape")
-                reason = set_attribute(place, name, value, follow_symlinks=follow_symlinks)
+                value = header_value.encode("utf-8", "surrogateescape")
+                reason = set_attribute(file, name, value, follow_symlinks=follow_symlinks)
             if reason:
                 self._remarks.add(attribute_left_out(shown, name[:_SHOWN], reason))
 
@@ -529,30 +529,30 @@ def copy_entry(
     attributes. `source` and `target` are a folder's descriptor and a name; the latter must not
     exist. Raises OSError.
     """
-    (from_folder, known), (folder, name) = source, target
+    (from_folder, source_name), (folder, name) = source, target
     if stat.S_ISLNK(status.st_mode):
-        os.symlink(os.readlink(known, dir_fd=from_folder), name, dir_fd=folder)
+        os.symlink(os.readlink(source_name, dir_fd=from_folder), name, dir_fd=folder)
     elif stat.S_ISREG(status.st_mode):
-        descriptor = open_regular(known, from_folder)
+        descriptor = open_regular(source_name, from_folder)
         with (
-            open(descriptor, "rb", buffering=0) as given,
-            open(os.open(name, _NEW, 0o600, dir_fd=folder), "wb", buffering=0) as made,
+            open(descriptor, "rb", buffering=0) as reader,
+            open(os.open(name, _NEW, 0o600, dir_fd=folder), "wb", buffering=0) as writer,
         ):
-            while data := given.read(_CHUNK):
-                made.write(data)
+            while data := reader.read(_CHUNK):
+                writer.write(data)
                 watch()
     else:
         os.mknod(name, stat.S_IFMT(status.st_mode) | 0o600, status.st_rdev, dir_fd=folder)
     os.chown(name, status.st_uid, status.st_gid, dir_fd=folder, follow_symlinks=False)
-    at, there = f"/proc/self/fd/{from_folder}/{known}", f"/proc/self/fd/{folder}/{name}"
+    at, target_path = f"/proc/self/fd/{from_folder}/{source_name}", f"/proc/self/fd/{folder}/{name}"
     for attribute_name in os.listxattr(at, follow_symlinks=False):
         value = os.getxattr(at, attribute_name, follow_symlinks=False)
-        os.setxattr(there, attribute_name, value, follow_symlinks=False)
+        os.setxattr(target_path, attribute_name, value, follow_symlinks=False)
     if not stat.S_ISLNK(status.st_mode):
         os.chmod(name, stat.S_IMODE(status.st_mode), dir_fd=folder)
     moment = status.st_mtime_ns
     os.utime(name, ns=(moment, moment), dir_fd=folder, follow_symlinks=False)
 
 
-def fault(text: str) -> ExecutionError:
-    return ExecutionError(f"a layer of the image is damaged: {text}", Failure.IMAGE)
+def fault(detail: str) -> ExecutionError:
+    return ExecutionError(f"a layer of the image is damaged: {detail}", Failure.IMAGE)

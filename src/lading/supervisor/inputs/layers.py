@@ -103,11 +103,11 @@ class LayerStore:
         cache: Path,
         *,
         limit: int,
-        kept: Amount | None = None,
+        reserve: Amount | None = None,
         user_ids: int = 0,
         is_merging: bool = False,
     ) -> None:
-        """`limit`: most bytes of all images; `kept`: free space of the disk that images leave.
+        """`limit`: most bytes of all images; `reserve`: free space of the disk that images leave.
         `user_ids`: an ordinary user with so many ids writes the layers; `is_merging`: all layers of
         an image become one directory. The layers of different settings must not share a cache.
         """
@@ -116,7 +116,7 @@ class LayerStore:
         self._layers = cache / "layers"
         self._limit = limit
         # The images that were whole when they were looked at last, read once for check and use.
-        self._found: dict[str, Unpacked] = {}
+        self._unpacked: dict[str, Unpacked] = {}
         self._notes: dict[str, tuple[str, ...]] = {}
         self._cache = DiskCache(
             self._images,
@@ -125,7 +125,7 @@ class LayerStore:
             weigh=_size,
             is_whole=self._is_whole,
         )
-        self._kept = kept or Amount(AUTOMATIC, AUTOMATIC)
+        self._reserve = reserve or Amount(AUTOMATIC, AUTOMATIC)
 
     async def lease(self, image: ImageSource) -> tuple[Unpacked, int]:
         """The image, unpacked if necessary, and a descriptor that keeps it from eviction until it
@@ -144,12 +144,12 @@ class LayerStore:
                 Failure.NODE,
             ) from error
         notes = self._notes.pop(image.pdh, ())
-        return structs.replace(self._found[image.pdh], notes=notes), lease
+        return structs.replace(self._unpacked[image.pdh], notes=notes), lease
 
     def _is_whole(self, pdh: str) -> bool:
         found = self._find(pdh)
         if found is not None:
-            self._found[pdh] = found
+            self._unpacked[pdh] = found
         return found is not None
 
     def _find(self, pdh: str) -> Unpacked | None:
@@ -157,7 +157,7 @@ class LayerStore:
         if description is None or not description.proven or description.large_ids is None:
             return None
         layers = tuple(self._layers / name for name in description.layers)
-        if not layers or not all(one.is_dir() for one in layers):
+        if not layers or not all(directory.is_dir() for directory in layers):
             return None
         return Unpacked(config=description.config, layers=layers, large_ids=description.large_ids)
 
@@ -170,7 +170,7 @@ class LayerStore:
         try:
             # In a thread: another process may remove layers now.
             await asyncio.to_thread(self._begin, lock)
-            await image_archive.fetch(image, archive, kept=self._kept)
+            await image_archive.fetch(image, archive, reserve=self._reserve)
             description = await in_thread(
                 lambda stop, _: self._unpack_archive(
                     archive, image.pdh, self._watch(stop, image.pdh), stop
@@ -194,7 +194,7 @@ class LayerStore:
         def watch() -> None:
             if stop():
                 raise Stopped
-            check_room(self._layers, self._kept, need=_STRIDE, subject=f"image {pdh}")
+            check_room(self._layers, self._reserve, need=_STRIDE, subject=f"image {pdh}")
 
         return watch
 
@@ -255,7 +255,9 @@ class LayerStore:
                 from lading.supervisor.inputs.merged_layers import MergedLayers
 
                 def build(aside: Path) -> LayerContent:
-                    paths = [self._layers / one for one in dict.fromkeys(below)]
+                    paths = [
+                        self._layers / directory_name for directory_name in dict.fromkeys(below)
+                    ]
                     with archive.open(member) as source, MergedLayers(paths) as merged:
                         return unpack.unpack_layer(
                             source,
@@ -380,26 +382,26 @@ class LayerStore:
         layers.
         """
         self._cache.evict()
-        kept = {
+        needed = {
             name
             for path in self._images.glob("*.json")
             if not path.name.startswith(".")
             for name in _layers(path)
         }
         for layer in self._layers.iterdir():
-            if not layer.name.startswith(".") and layer.name not in kept:
+            if not layer.name.startswith(".") and layer.name not in needed:
                 self._try_to_discard(layer)
 
-    def _discard(self, place: Path) -> None:
+    def _discard(self, path: Path) -> None:
         """Remove a file or directory from its place. Raises OSError."""
-        removal.discard(place, aside=self._layers.parent / removal.NAME)
+        removal.discard(path, aside=self._layers.parent / removal.NAME)
 
-    def _try_to_discard(self, place: Path) -> None:
+    def _try_to_discard(self, path: Path) -> None:
         """Like `_discard`, but an error is logged only, so that the other removals continue."""
         try:
-            self._discard(place)
+            self._discard(path)
         except OSError as error:
-            _logger.warning("%s: cannot be removed: %s", place, error)
+            _logger.warning("%s: cannot be removed: %s", path, error)
 
 
 def _size(path: Path) -> int:

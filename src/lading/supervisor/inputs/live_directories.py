@@ -58,24 +58,24 @@ class LiveDirectories:
             )
         return Path(self._roots[root].directory)
 
-    def bind(self, mount: BindMount, place: LivePath) -> Bind:
+    def bind(self, mount: BindMount, live_path: LivePath) -> Bind:
         """The bind of a mount, whose source stays open until `close`. Raises ExecutionError naming
         the mount.
         """
-        directory = self.directory(place.root)
+        directory = self.directory(live_path.root)
         if entered() is not None:
             raise _fault(
                 mount, "containers of an ordinary user see no live directory", Failure.NODE
             )
-        if not mount.readonly and not self._roots[place.root].is_writable:
-            raise _fault(mount, f"{place.root} is not writable on this machine", Failure.NODE)
-        name = f"{place.root}/{place.path}".rstrip("/")
+        if not mount.readonly and not self._roots[live_path.root].is_writable:
+            raise _fault(mount, f"{live_path.root} is not writable on this machine", Failure.NODE)
+        name = f"{live_path.root}/{live_path.path}".rstrip("/")
         try:
             with ConfinedTree.open(directory) as top:
                 owner = top.stat()
                 if not mount.readonly and (fault := self._fault_of_owner(owner, directory)):
                     raise _fault(mount, fault, Failure.NODE)
-                descriptor = _open(top, place.path)
+                descriptor = _open(top, live_path.path)
         except OSError as error:
             raise _fault(mount, f"{name}: {_reason(error)}", Failure.USER) from error
         self._opened.append(descriptor)
@@ -126,5 +126,5 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _fault(mount: BindMount, text: str, failure: Failure) -> ExecutionError:
-    return ExecutionError(f"mounts[{mount.target}]: {text}", failure)
+def _fault(mount: BindMount, detail: str, failure: Failure) -> ExecutionError:
+    return ExecutionError(f"mounts[{mount.target}]: {detail}", failure)

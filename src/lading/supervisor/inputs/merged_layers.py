@@ -108,13 +108,13 @@ class MergedLayers:
 
     def is_occupied(self, path: str) -> bool:
         """Whether there is anything at `path` but an empty directory."""
-        found = self.find(path)
-        if found is None:
+        entry = self.find(path)
+        if entry is None:
             return False
-        if not stat.S_ISDIR(found.status.st_mode):
+        if not stat.S_ISDIR(entry.status.st_mode):
             return True
-        trees = self._trees[self._trees.index(found.tree) :]
-        return any(True for _ in self._entries(found.path, list(_shown(found.path, trees))))
+        trees = self._trees[self._trees.index(entry.tree) :]
+        return any(True for _ in self._entries(entry.path, list(_shown(entry.path, trees))))
 
     def walk(self, *, max_depth: int) -> Iterator[LayerFile]:
         """Every visible entry; a directory precedes its entries. Raises ELOOP for a directory that
@@ -125,19 +125,19 @@ class MergedLayers:
             folder, trees = waiting.pop()
             if folder.count("/") > max_depth:
                 raise OSError(errno.ELOOP, f"directories lie more than {max_depth} deep", folder)
-            for found in self._entries(folder, trees):
-                yield found
-                if stat.S_ISDIR(found.status.st_mode):
-                    below = trees[trees.index(found.tree) :]
-                    waiting.append((found.path, list(_shown(found.path, below))))
+            for entry in self._entries(folder, trees):
+                yield entry
+                if stat.S_ISDIR(entry.status.st_mode):
+                    below = trees[trees.index(entry.tree) :]
+                    waiting.append((entry.path, list(_shown(entry.path, below))))
 
     def _entries(self, folder: str, trees: Sequence[ConfinedTree]) -> Iterator[LayerFile]:
-        seen: set[str] = set()
+        names: set[str] = set()
         for tree in trees:
-            for entry in sorted(tree.scan(folder), key=lambda one: one.name):
-                if entry.name in seen:
+            for entry in sorted(tree.scan(folder), key=lambda item: item.name):
+                if entry.name in names:
                     continue
-                seen.add(entry.name)
+                names.add(entry.name)
                 path = posixpath.join(folder, entry.name)
                 status = tree.stat(path)
                 if not is_whiteout(status):
@@ -145,7 +145,7 @@ class MergedLayers:
 
 
 def _behind_link(
-    tree: ConfinedTree, prefix: str, rest: Sequence[str], status: os.stat_result
+    tree: ConfinedTree, prefix: str, remaining: Sequence[str], status: os.stat_result
 ) -> str | None:
     """The path to look for in place of one over the entry `prefix`; None if that is no link."""
     if not stat.S_ISLNK(status.st_mode):
@@ -153,21 +153,23 @@ def _behind_link(
     with tree.parent(prefix) as (folder, name):
         target = os.readlink(name, dir_fd=folder)
     # `..` of the root is the root.
-    whole = posixpath.normpath(posixpath.join("/", posixpath.dirname(prefix), target, *rest))
-    return whole.lstrip("/") or None
+    new_path = posixpath.normpath(
+        posixpath.join("/", posixpath.dirname(prefix), target, *remaining)
+    )
+    return new_path.lstrip("/") or None
 
 
 def _shown(path: str, trees: Sequence[ConfinedTree]) -> Iterator[ConfinedTree]:
     """The layers whose directory `path` contributes to the merged one, topmost first."""
     for tree in trees:
         try:
-            found = tree.open_tree(path)
+            directory = tree.open_tree(path)
         except FileNotFoundError:
             continue
         except OSError:
             # No directory: it hides those below.
             return
-        with found:
+        with directory:
             yield tree
-            if is_opaque(found.descriptor):
+            if is_opaque(directory.descriptor):
                 return

@@ -26,13 +26,13 @@ def check_mount_points(binds: Sequence[Bind]) -> None:
     data is shared.
     """
     for number, bind in enumerate(binds):
-        above = [one for one in binds[:number] if bind.target.startswith(one.target + "/")]
+        above = [outer for outer in binds[:number] if bind.target.startswith(outer.target + "/")]
         if not above or not above[-1].readonly:
             continue
         inner = bind.target.removeprefix(above[-1].target + "/")
-        place = plain_path(Path(above[-1].source), inner)
+        mount_point = plain_path(Path(above[-1].source), inner)
         kind = "directory" if Path(bind.source).is_dir() else "file"
-        if place is None or place.is_dir() != (kind == "directory"):
+        if mount_point is None or mount_point.is_dir() != (kind == "directory"):
             raise ExecutionError(
                 f"mounts[{bind.target}]: lies inside the read-only mount {above[-1].target},"
                 f" which has no {kind} {inner!r} to mount it on; choose another target",
@@ -80,15 +80,15 @@ def copy_open(source: Path, target: Path, stop: cancellation.Stop) -> None:
     # Iterative: a deep tree must not exceed Python's recursion limit.
     pending = [(source, target)]
     while pending:
-        here, there = pending.pop()
+        from_path, to_path = pending.pop()
         if stop():
             raise cancellation.Stopped
-        if here.is_file():
-            make_open(there.parent)
-            _copy_file(here, there, stop)
+        if from_path.is_file():
+            make_open(to_path.parent)
+            _copy_file(from_path, to_path, stop)
         else:
-            make_open(there)
-            pending += [(one, there / one.name) for one in here.iterdir()]
+            make_open(to_path)
+            pending += [(child, to_path / child.name) for child in from_path.iterdir()]
 
 
 def _copy_file(source: Path, target: Path, stop: cancellation.Stop) -> None:

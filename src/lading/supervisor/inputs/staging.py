@@ -220,7 +220,7 @@ class Stage:
         if self._keep is None or not (large or self.plan.keeps):
             return frozenset()
         try:
-            await self._keep.open(whole=self.plan.keeps)
+            await self._keep.open(shows_all=self.plan.keeps)
         except Unavailable as error:
             if self.plan.keeps:
                 raise ExecutionError(
@@ -290,14 +290,14 @@ class Stage:
         async def lease_collection(pdh: str) -> None:
             await lease(pdh, functools.partial(inputs.fill, pdh))
 
-        wanted = [pdh for pdh in self.plan.collections if pdh not in mounted]
+        needed = [pdh for pdh in self.plan.collections if pdh not in mounted]
         small = [
             pdh
-            for pdh in wanted
+            for pdh in needed
             if inputs.cache.holds(pdh) or await inputs.size(pdh) <= _SMALL_COLLECTION
         ]
         await _some_at_a_time(small, lease_collection)
-        for pdh in wanted:
+        for pdh in needed:
             if pdh not in self._trees:
                 await lease_collection(pdh)
         for tree in self.plan.git_trees:

@@ -31,7 +31,7 @@ async def judge_exit(run: ContainerRun) -> Ending:
         preempted=run.preempted,
         overfull=facts.overfull,
         full=run.preparation.full() if facts.exit.code else "",
-        wanted=facts.is_stopped and not facts.is_timed_out and await session.is_wanted(),
+        is_wanted=facts.is_stopped and not facts.is_timed_out and await session.is_wanted(),
         left=run.config.dispatcher_classifies,
     )
     ending = judge(facts.exit, session.container, circumstances)
@@ -88,7 +88,9 @@ async def report_end(run: ContainerRun, ending: Ending, *, is_last: bool = False
     run.log.put_record(run.session.record)
     stage, inputs = run.preparation.stage, run.preparation.inputs
     results = Results(run.session, run.log, run.costing, stage, inputs, limit, used)
-    report = Report(results, run.controls.stop, kept=run.facts.is_kept, started=run.facts.is_dead)
+    report = Report(
+        results, run.controls.stop, is_kept=run.facts.is_kept, started=run.facts.is_dead
+    )
     is_told = await report.tell(ending, is_last=is_last)
     run.facts.untold = report.untold or run.facts.untold
     return is_told

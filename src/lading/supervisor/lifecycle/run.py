@@ -133,7 +133,7 @@ class ContainerRun:
     def preempted(self) -> str:
         """The notice that its machine is taken away for certain, or ""."""
         notice = self.monitors.notice if self.monitors else None
-        return notice.text if notice is not None and notice.certain else ""
+        return notice.message if notice is not None and notice.certain else ""
 
     def processes(self) -> list[int]:
         """Its processes."""
@@ -179,7 +179,7 @@ def open_run(
     journal = RunJournal(directory, session.trace)
     if not is_begun:
         journal.open(JournalHeader(engine=config.engine, settings=settings))
-    log = Log(directory / "log", clock, limit=config.log_limit, kept=reserve_of(config))
+    log = Log(directory / "log", clock, limit=config.log_limit, reserve=reserve_of(config))
     make_engine = functools.partial(engines, config.engine, settings)
     engine = make_engine()
     return ContainerRun(

@@ -139,7 +139,7 @@ def _specify(run: ContainerRun, stage: Stage, gpus: Given) -> ContainerSpec:
         stage,
         run.config,
         token=run.session.token,
-        given=gpus,
+        gpus=gpus,
         stdout=stage.stdout if stage.stdout >= 0 else run.add_pump(STDOUT),
         stderr=stage.stderr if stage.stderr >= 0 else run.add_pump(STDERR),
         notices=run.add_pump(RANKS) if run.nodes > 1 else -1,

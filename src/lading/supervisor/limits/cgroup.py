@@ -166,12 +166,12 @@ class Cgroup:
         """The processes in the group, without this one, of which at most a thread was there a
         moment ago.
         """
-        found = {
-            int(one)
+        pids = {
+            int(number)
             for folder in self._folders
-            for one in read_text(folder / "cgroup.procs").split()
+            for number in read_text(folder / "cgroup.procs").split()
         }
-        return found - {os.getpid()}
+        return pids - {os.getpid()}
 
     def remove_empty(self) -> bool:
         """Remove the group if it is empty; whether it is gone. Quick.
@@ -298,9 +298,9 @@ def read_text(path: Path) -> str:
     return b"".join(parts).decode(errors="replace")
 
 
-def _table(text: str) -> dict[str, int]:
+def _table(content: str) -> dict[str, int]:
     """Parse lines of `name number`."""
-    pairs = (line.split() for line in text.splitlines())
+    pairs = (line.split() for line in content.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 

@@ -78,14 +78,14 @@ def parse_mounts(table: str) -> list[ContainerMount]:
 
 def tables_of(pids: Iterable[int], *, proc: Path = _PROC) -> Iterator[list[ContainerMount]]:
     """The mount tables of processes, one for each mount namespace other than this process's."""
-    seen = {_namespace(proc / "self")}
+    namespaces = {_namespace(proc / "self")}
     for pid in pids:
         # The process has ended.
         with contextlib.suppress(OSError):
             namespace = _namespace(proc / str(pid))
-            if namespace not in seen:
+            if namespace not in namespaces:
                 table = read_table(proc / str(pid))
-                seen.add(namespace)
+                namespaces.add(namespace)
                 yield table
 
 
@@ -131,14 +131,14 @@ def added_places(
     run directory: those that a daemon has mounted. `own` is the table of this process.
     """
     disks = [mount for mount in own if mount.kind not in _WITHOUT_DISK]
-    found: dict[Path, None] = {}
+    added: dict[Path, None] = {}
     for mount in (mount for table in tables for mount in table):
         if mount.point == "/" or not mount.is_writable or mount.kind in _WITHOUT_DISK:
             continue
-        place = _on_machine(mount, disks)
-        if place is not None and not place.is_relative_to(run):
-            found[place] = None
-    return tuple(found)
+        path = _on_machine(mount, disks)
+        if path is not None and not path.is_relative_to(run):
+            added[path] = None
+    return tuple(added)
 
 
 def _on_machine(mount: ContainerMount, own: Iterable[ContainerMount]) -> Path | None:

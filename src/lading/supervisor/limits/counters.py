@@ -39,17 +39,17 @@ def find_folders(pid: int, hierarchy: Hierarchy, *, proc: Path = PROC) -> Cgroup
     """The cgroup directories of a process; None when it shares them with this process, or has
     ended.
     """
-    found, own = (
+    folders, own = (
         own_folders(str(pid), hierarchy, proc=proc),
         own_folders("self", hierarchy, proc=proc),
     )
-    if found is None or own is None:
+    if folders is None or own is None:
         return None
     # The kernel shows an ended process in the root of each hierarchy until its parent has waited
     # for it (cgroups(7)); the counters there are those of the whole machine.
     paths = {
         name: path
-        for name, path in found.paths.items()
+        for name, path in folders.paths.items()
         if path not in (own.paths.get(name), hierarchy.roots[name])
     }
     return CgroupCounters(hierarchy.version, paths) if paths else None
@@ -226,7 +226,7 @@ def descendants(pid: int, *, proc: Path = PROC) -> list[int]:
 def processes(folders: CgroupCounters) -> list[int]:
     """The processes of a container."""
     folder = next(iter(folders.paths.values()))
-    return [int(one) for one in read_text(folder / "cgroup.procs").split()]
+    return [int(number) for number in read_text(folder / "cgroup.procs").split()]
 
 
 def _stat(pid: int, proc: Path) -> list[str]:
@@ -234,13 +234,13 @@ def _stat(pid: int, proc: Path) -> list[str]:
     return read_text(proc / str(pid) / "stat").rpartition(")")[2].split()
 
 
-def _listed(text: str) -> dict[str, str]:
+def _listed(content: str) -> dict[str, str]:
     """Path by controller in /proc/PID/cgroup; version 2 is listed under ""."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
+    paths: dict[str, str] = {}
+    for line in content.splitlines():
         _, names, path = line.split(":", 2)
-        found.update((name, path) for name in names.split(","))
-    return found
+        paths.update((name, path) for name in names.split(","))
+    return paths
 
 
 def _number(path: Path) -> float:

@@ -56,13 +56,13 @@ def _nothing() -> None:
 
 @dataclass(slots=True, kw_only=True)
 class DiskWatch:
-    """The watch over one container. `kept` is the configured reserve, `base` the use before the
-    container began.
+    """The watch over one container. `configured` is the configured reserve, `base` the use before
+    the container began.
     """
 
     run: Path
     allowed: DiskAllowance
-    kept: Amount
+    configured: Amount
     processes: Callable[[], Iterable[int]]
     """The container's processes."""
     on_walk: Callable[[], object] = _nothing
@@ -118,7 +118,7 @@ class DiskWatch:
 
     def _note_urgency(self, disks: dict[int, FileSystemSpace]) -> bool:
         """Whether a disk is nearly full now; notes since when one has been without a break."""
-        urgent = any(disk_space.is_urgent(one, self._reserve(one)) for one in disks.values())
+        urgent = any(disk_space.is_urgent(space, self._reserve(space)) for space in disks.values())
         self._urgent_since = min(self._urgent_since, self.clock()) if urgent else math.inf
         return urgent
 
@@ -130,8 +130,8 @@ class DiskWatch:
         # At most a third of the time is spent on measurements.
         if urgent and (not self._measured or since >= max(_CALM, self._took * 2)):
             return True
-        lost = [self._free.get(device, one.free) - one.free for device, one in disks.items()]
-        grown = Amount(max(one.size for one in lost), max(one.files for one in lost))
+        lost = [self._free.get(device, space.free) - space.free for device, space in disks.items()]
+        grown = Amount(max(loss.size for loss in lost), max(loss.files for loss in lost))
         return disk_space.is_walk_due(grown, self._left(), since=since, took=self._took)
 
     async def _measure(self, neighbours: Neighbours) -> str:
@@ -199,18 +199,18 @@ class DiskWatch:
     def _find_layers(self) -> bool:
         """Watch also the disks of a daemon's layers of the container; False while none is known."""
         tables = list(tables_of(self.processes()))
-        found = layers_of(tables)
-        for place in (*found, *self._added(tables)):
+        layers = layers_of(tables)
+        for path in (*layers, *self._added(tables)):
             # Gone with its container.
             with contextlib.suppress(FileNotFoundError):
-                self._add(place)
-        self._has_layers = bool(found)
-        if found:
+                self._add(path)
+        self._has_layers = bool(layers)
+        if layers:
             self._note_free()
         return self._has_layers
 
     def _note_free(self) -> None:
-        self._free = {device: one.free for device, one in self._look().items()}
+        self._free = {device: space.free for device, space in self._look().items()}
 
     def _judge(self, neighbours: Neighbours) -> str:
         """Reason for which this container has to end, as the largest user of a disk that is nearly
@@ -228,7 +228,7 @@ class DiskWatch:
         return ""
 
     def _pause(self, disks: dict[int, FileSystemSpace]) -> float:
-        rooms = [disk_space.room(one, self._reserve(one)).size for one in disks.values()]
+        rooms = [disk_space.room(space, self._reserve(space)).size for space in disks.values()]
         return disk_space.pause(min([*rooms, self._left().size]))
 
     def _writer(self, device: int) -> DiskWriter:
@@ -246,13 +246,13 @@ class DiskWatch:
         )
 
     def _reserve(self, disk: FileSystemSpace) -> Amount:
-        return disk_space.reserve(disk.total, self.kept)
+        return disk_space.reserve(disk.total, self.configured)
 
     def _look(self) -> dict[int, FileSystemSpace]:
         return {device: read_disk(path) for device, path in self._disks.items()}
 
-    def _add(self, place: Path) -> None:
-        self._disks.setdefault(place.stat().st_dev, place)
+    def _add(self, path: Path) -> None:
+        self._disks.setdefault(path.stat().st_dev, path)
 
 
 def base(run: Path) -> Amount:

@@ -38,13 +38,13 @@ def measure(places: Iterable[Path], *, most: Amount, stop: Stop = never) -> dict
     A missing place counts as nothing. Raises OSError, ELOOP for directories that are too deep.
     """
     uses: dict[int, Amount] = {}
-    seen: set[tuple[int, int]] = set()
-    for place in places:
-        with contextlib.suppress(FileNotFoundError), _entries(place, stop) as (device, entries):
+    counted_files: set[tuple[int, int]] = set()
+    for path in places:
+        with contextlib.suppress(FileNotFoundError), _entries(path, stop) as (device, entries):
             before = uses.get(device, Amount())
             size, files = before.size, before.files
-            for found in _counted(entries, device, seen):
-                size, files = size + found.st_blocks * BLOCK, files + 1
+            for status in _counted(entries, device, counted_files):
+                size, files = size + status.st_blocks * BLOCK, files + 1
                 if 0 < most.size < size or 0 < most.files < files:
                     break
             uses[device] = Amount(size, files)
@@ -52,33 +52,33 @@ def measure(places: Iterable[Path], *, most: Amount, stop: Stop = never) -> dict
 
 
 @contextlib.contextmanager
-def _entries(place: Path, stop: Stop) -> Iterator[tuple[int, Iterable[os.stat_result]]]:
+def _entries(path: Path, stop: Stop) -> Iterator[tuple[int, Iterable[os.stat_result]]]:
     """The device of a directory, and everything below it; or of a single file, and this file.
     Raises OSError.
     """
-    found = place.lstat()
-    if not stat.S_ISDIR(found.st_mode):
-        yield found.st_dev, (found,)
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        yield status.st_dev, (status,)
         return
-    with ConfinedTree.open(place) as tree:
+    with ConfinedTree.open(path) as tree:
         yield tree.stat().st_dev, tree.survey(max_depth=MAX_DEPTH, stop=stop)
 
 
 def _counted(
-    entries: Iterable[os.stat_result], device: int, seen: set[tuple[int, int]]
+    entries: Iterable[os.stat_result], device: int, counted_files: set[tuple[int, int]]
 ) -> Iterator[os.stat_result]:
-    """The entries of one file system, a file with several names once. `seen` has those files."""
-    for found in entries:
+    """The entries of one file system, a file with several names once: `counted_files` has it."""
+    for status in entries:
         # A mount of another file system.
-        if found.st_dev != device:
+        if status.st_dev != device:
             continue
         # Only files with several names are remembered: most have one, and a set of all would take
         # some 100 bytes for each file of the container.
-        if found.st_nlink > 1:
-            if (device, found.st_ino) in seen:
+        if status.st_nlink > 1:
+            if (device, status.st_ino) in counted_files:
                 continue
-            seen.add((device, found.st_ino))
-        yield found
+            counted_files.add((device, status.st_ino))
+        yield status
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Neighbours:
         """Report the use of this container on each file system. On a full disk the first report may
         fail.
         """
-        shares = {str(device): _Use(one.taken, one.grown) for device, one in uses.items()}
+        shares = {str(device): _Use(writer.taken, writer.grown) for device, writer in uses.items()}
         # The others take it for one that writes nothing, until its next report.
         with contextlib.suppress(OSError):
             descriptor = os.open(
@@ -126,7 +126,7 @@ class Neighbours:
 
     def others(self, device: int) -> list[DiskWriter]:
         """Recent reports of the others about a file system."""
-        found = []
+        writers = []
         for path in self.run.parent.glob(f"*/{USAGE_NAME}"):
             if path.parent == self.run:
                 continue
@@ -134,9 +134,9 @@ class Neighbours:
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 if self._is_fresh(path):
                     shares = msgspec.json.decode(path.read_bytes(), type=dict[str, _Use])
-                    one = shares.get(str(device), _Use(Amount(), Amount()))
-                    found.append(DiskWriter(path.parent.name, one.taken, one.grown))
-        return found
+                    use = shares.get(str(device), _Use(Amount(), Amount()))
+                    writers.append(DiskWriter(path.parent.name, use.taken, use.grown))
+        return writers
 
 
 class _Use(msgspec.Struct, array_like=True):

@@ -64,7 +64,7 @@ class GpuLocks:
 
     def __init__(self, config: SupervisorConfig) -> None:
         self._config = config
-        self._held: list[int] = []
+        self._locks: list[int] = []
         self.taken: tuple[GpuDevice, ...] = ()
         """The GPUs that were locked last."""
 
@@ -116,7 +116,7 @@ class GpuLocks:
         """Release them. Idempotent."""
         # Emptied before the locks are released: an empty file names no container that may still use
         # the GPU.
-        held, self._held = self._held, []
+        held, self._locks = self._locks, []
         for descriptor in held:
             os.ftruncate(descriptor, 0)
             os.close(descriptor)
@@ -197,7 +197,7 @@ class GpuLocks:
         os.ftruncate(descriptor, 0)
         # Written under the lock, for the next holder after a kill of this process.
         os.pwrite(descriptor, self._config.run_directory.encode(), 0)
-        self._held.append(descriptor)
+        self._locks.append(descriptor)
         return True
 
 

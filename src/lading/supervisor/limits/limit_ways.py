@@ -113,7 +113,7 @@ def lacking(controllers: Collection[str]) -> list[str]:
 def can_count(release: str) -> bool:
     """Whether a kernel of this release counts processes for each user namespace."""
     numbers = release.split("-")[0].split(".")[:2]
-    return tuple(int(one) for one in numbers if one.isdigit()) >= _COUNTS_NAMESPACES
+    return tuple(int(number) for number in numbers if number.isdigit()) >= _COUNTS_NAMESPACES
 
 
 def kernel_can_count() -> bool:

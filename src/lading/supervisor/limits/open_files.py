@@ -39,16 +39,16 @@ def held_open(
     Raises OSError (EMFILE) when there are more than `most` descriptors and mappings.
     """
     uses: dict[int, Amount] = {}
-    seen: set[tuple[int, int]] = set()
-    for number, found in enumerate(found for pid in pids for found in _open_files(proc, pid)):
+    seen_files: set[tuple[int, int]] = set()
+    for number, status in enumerate(status for pid in pids for status in _open_files(proc, pid)):
         if number >= most:
             raise OSError(errno.EMFILE, f"more than {most} files are open")
-        key = (found.st_dev, found.st_ino)
+        key = (status.st_dev, status.st_ino)
         # Files in memory and devices have no blocks here.
-        if found.st_nlink == 0 and found.st_blocks and key not in seen:
-            seen.add(key)
-            uses[found.st_dev] = uses.get(found.st_dev, Amount()) + Amount(
-                found.st_blocks * BLOCK, 1
+        if status.st_nlink == 0 and status.st_blocks and key not in seen_files:
+            seen_files.add(key)
+            uses[status.st_dev] = uses.get(status.st_dev, Amount()) + Amount(
+                status.st_blocks * BLOCK, 1
             )
     return uses
 
@@ -60,9 +60,9 @@ def _open_files(proc: Path, pid: int) -> Iterator[os.stat_result]:
         # All threads have the same mappings; a first thread that has ended shows none.
         # map_files: a mapped file may have no descriptor (proc_pid_map_files(5)).
         if not mapped:
-            for found in _stats(proc / str(thread) / "map_files"):
+            for status in _stats(proc / str(thread) / "map_files"):
                 mapped += 1
-                yield found
+                yield status
 
 
 def _stats(folder: Path) -> Iterator[os.stat_result]:
@@ -89,10 +89,10 @@ def _threads(proc: Path, pid: int) -> Iterator[int]:
     yield from (thread for thread in threads if thread != pid and not _share(pid, thread))
 
 
-def _share(thread: int, other: int) -> bool:
+def _share(thread: int, second: int) -> bool:
     """Whether two threads have the same table of descriptors."""
     number = _KCMP.get(platform.machine())
     if number is None:
         return False
     # Another answer than 0 is an order, or -1 without permission or support.
-    return int(_libc.syscall(number, thread, other, _FILES, 0, 0)) == 0
+    return int(_libc.syscall(number, thread, second, _FILES, 0, 0)) == 0

@@ -97,10 +97,10 @@ def begin_project(directory: Path, places: Mapping[str, int]) -> Project | None:
             if error.errno in _NO_QUOTAS:
                 _without.add(device)
             raise
-        for place, mode in places.items():
-            (directory / place).mkdir(exist_ok=True)
-            (directory / place).chmod(mode)
-            with _opened(directory / place) as below:
+        for name, mode in places.items():
+            (directory / name).mkdir(exist_ok=True)
+            (directory / name).chmod(mode)
+            with _opened(directory / name) as below:
                 _assign(below, number)
         return Project(directory, number)
     return None
@@ -127,13 +127,13 @@ def _used(descriptor: int, number: int) -> Amount:
 
 
 def _assign(descriptor: int, number: int) -> None:
-    flags, hint, extents, _, more, rest = ATTRIBUTES.unpack(
+    flags, hint, extents, _, more, padding = ATTRIBUTES.unpack(
         fcntl.ioctl(descriptor, GET_ATTRIBUTES, bytes(ATTRIBUTES.size))
     )
     fcntl.ioctl(
         descriptor,
         SET_ATTRIBUTES,
-        ATTRIBUTES.pack(flags | _INHERIT, hint, extents, number, more, rest),
+        ATTRIBUTES.pack(flags | _INHERIT, hint, extents, number, more, padding),
     )
 
 

@@ -79,7 +79,7 @@ class Lines:
         self.log.grown.set()
 
     def _line(self, name: str, values: Values, now: float) -> str:
-        text = f"{name} " + " ".join(f"{_show(value)} {key}" for key, value in values.items())
+        line = f"{name} " + " ".join(f"{_show(value)} {key}" for key, value in values.items())
         before = self.last.get(name)
         if before and name.partition(":")[0] in _CUMULATIVE:
             added = " ".join(
@@ -87,8 +87,8 @@ class Lines:
                 for key in values
                 if key != "cpus"
             )
-            text += f" -- interval {now - self._last_time:.4f} seconds {added}"
-        return text + "\n"
+            line += f" -- interval {now - self._last_time:.4f} seconds {added}"
+        return line + "\n"
 
 
 @dataclass(slots=True)
@@ -277,7 +277,7 @@ class UsageSampler:
             self._most[name] = max(self._most.get(name, 0), value)
         rss = memory.get("rss", 0)
         percent = 100 * rss / self.ram if self.ram else 0
-        passed = [one for one in _THRESHOLDS if self._warned < one <= percent]
+        passed = [threshold for threshold in _THRESHOLDS if self._warned < threshold <= percent]
         if passed:
             # Warned about once each.
             self._warned = passed[-1]
@@ -287,39 +287,41 @@ class UsageSampler:
 
     def summary(self) -> list[str]:
         """Totals and maxima of the last samples, one sentence each."""
-        last, said = self.lines.last, []
+        last, sentences = self.lines.last, []
         if cpu := last.get("cpu"):
-            said.append(
+            sentences.append(
                 f"Total CPU usage was {cpu['user']:f} user and {cpu['sys']:f} sys"
                 f" on {cpu['cpus']:.2f} CPUs"
             )
-        said += [
+        sentences += [
             f"Total disk I/O on {device} was {values['write']:.0f} bytes written and "
             f"{values['read']:.0f} bytes read"
             for device, values in _of_kind(last, "blkio")
         ]
         if total := self._fullest.get("total"):
             used = self._fullest["used"]
-            said.append(
+            sentences.append(
                 f"Maximum disk usage was {100 * used / total:.0f}%, {used:.0f}/{total:.0f} bytes"
             )
         for name, value in self._most.items():
             amount = f"{value:.0f}"
             if name == "rss" and self.ram:
                 amount = f"{100 * value / self.ram:.0f}%, {amount}/{self.ram}"
-            said.append(f"Maximum container memory {name} usage was {amount} bytes")
+            sentences.append(f"Maximum container memory {name} usage was {amount} bytes")
         if self.folders is not None and (peak := read_peak(self.folders)):
-            said.append(f"Maximum container memory usage was {peak:.0f} bytes, page cache included")
-        said += [
+            sentences.append(
+                f"Maximum container memory usage was {peak:.0f} bytes, page cache included"
+            )
+        sentences += [
             f"Total network I/O on {interface} was {values['tx']:.0f} bytes written and "
             f"{values['rx']:.0f} bytes read"
             for interface, values in _of_kind(last, "net")
         ]
-        said += [
+        sentences += [
             f"Maximum {name} memory rss usage was {size:.0f} bytes"
             for name, size in self._most_of.items()
         ]
-        return said
+        return sentences
 
 
 def _show(value: float) -> str:

@@ -60,9 +60,9 @@ class _Sockets:
     long_questions: socket.socket | None = None
 
     def close(self) -> None:
-        for one in (*(end for _, end in self.listening), self.questions, self.long_questions):
-            if one is not None:
-                one.close()
+        for opened in (*(end for _, end in self.listening), self.questions, self.long_questions):
+            if opened is not None:
+                opened.close()
 
 
 class ContainerNetwork:
@@ -101,13 +101,13 @@ class ContainerNetwork:
             ),
             str(_RESOLV): rules.resolver_file(_read(CONFIGURATION), internet=self._reach.internet),
         }
-        made = []
-        for target, text in files.items():
+        binds = []
+        for target, content in files.items():
             path = self._directory / Path(target).name
-            path.write_text(text)
+            path.write_text(content)
             path.chmod(0o644)
-            made.append(Bind(str(path), target, True))
-        return tuple(made)
+            binds.append(Bind(str(path), target, True))
+        return tuple(binds)
 
     async def open(self, pid: int) -> None:
         """Connect the namespace of a process that runs no user code yet. Raises ExecutionError."""
@@ -145,15 +145,15 @@ class ContainerNetwork:
             self._refreshing = None
         await self._end_uplink()
         services, self._services = self._services, []
-        for one in services:
-            await one.close()
+        for service in services:
+            await service.close()
         if self._namespace >= 0:
             os.close(self._namespace)
             self._namespace = -1
 
     def _endpoints(self) -> list[Endpoint]:
         try:
-            return list(dict.fromkeys(rules.read_endpoint(one) for one in self._reach.api))
+            return list(dict.fromkeys(rules.read_endpoint(address) for address in self._reach.api))
         except Invalid as error:
             raise ExecutionError(
                 f"the API cannot be reached from the container: {error.message}"
@@ -163,23 +163,23 @@ class ContainerNetwork:
 
     def _prepare(self) -> _Sockets:
         routes.bring_loopback_up()
-        made = _Sockets()
+        sockets = _Sockets()
         try:
             for (address, port), endpoint in rules.places(self._endpoints()).items():
                 if not address.is_loopback:
                     routes.own(address)
-                made.listening.append((endpoint, _listen(str(address), port)))
+                sockets.listening.append((endpoint, _listen(str(address), port)))
             if self._reach.internet:
-                made.long_questions = _listen(rules.RESOLVER, PORT)
-                made.questions = socket.socket(
+                sockets.long_questions = _listen(rules.RESOLVER, PORT)
+                sockets.questions = socket.socket(
                     socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK
                 )
-                made.questions.bind((rules.RESOLVER, PORT))
+                sockets.questions.bind((rules.RESOLVER, PORT))
         except BaseException:
             # One of several sockets could not be bound: the ones before it would leak.
-            made.close()
+            sockets.close()
             raise
-        return made
+        return sockets
 
     # Run in the supervisor's namespace.
 
@@ -187,8 +187,8 @@ class ContainerNetwork:
         self._services += [Forwarder(to, end) for to, end in sockets.listening]
         if sockets.questions is not None and sockets.long_questions is not None:
             self._services.append(Resolver(sockets.questions, sockets.long_questions))
-        for one in self._services:
-            await one.start()
+        for service in self._services:
+            await service.start()
 
     async def _connect(self) -> None:
         """Load the filter and start the uplink at the same time: no user code runs before both are
@@ -248,12 +248,12 @@ class ContainerNetwork:
             await self._end_uplink()
 
 
-def _load_filter(text: str, timeout: float) -> None:
+def _load_filter(rule_text: str, timeout: float) -> None:
     """Load rules into the namespace of this thread. Raises ExecutionError, OSError."""
     try:
         done = subprocess.run(
             [FILTER_PROGRAM, "-f", "-"],
-            input=text,
+            input=rule_text,
             capture_output=True,
             text=True,
             check=False,
@@ -266,8 +266,8 @@ def _load_filter(text: str, timeout: float) -> None:
     except subprocess.TimeoutExpired as error:
         raise ExecutionError(f"{FILTER_PROGRAM} does not end", Failure.NODE) from error
     if done.returncode != 0:
-        said = " ".join(done.stderr.split())
-        raise ExecutionError(f"{FILTER_PROGRAM} refuses the packet filter: {said}", Failure.NODE)
+        fault = " ".join(done.stderr.split())
+        raise ExecutionError(f"{FILTER_PROGRAM} refuses the packet filter: {fault}", Failure.NODE)
 
 
 def _fault(error: OSError) -> ExecutionError:
@@ -280,18 +280,20 @@ def _fault(error: OSError) -> ExecutionError:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    listener = socket.socket(
+        family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    )
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             # For IPv6 a local route does not suffice to bind to an address, as it does for IPv4.
-            made.setsockopt(socket.IPPROTO_IPV6, _IPV6_FREEBIND, 1)
-        made.bind((host, port))
-        made.listen(_BACKLOG)
+            listener.setsockopt(socket.IPPROTO_IPV6, _IPV6_FREEBIND, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
     except OSError:
-        made.close()
+        listener.close()
         raise
-    return made
+    return listener
 
 
 def _read(path: Path) -> str:

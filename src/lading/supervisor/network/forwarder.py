@@ -43,9 +43,9 @@ class Forwarder:
         listening: socket.socket,
         *,
         most: int = MOST_CONNECTIONS,
-        rest: float = _REST,
+        pause: float = _REST,
     ) -> None:
-        self._most, self._rest = most, rest
+        self._most, self._pause = most, pause
         self._target, self._listening = target, listening
         self._listening.setblocking(False)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -84,7 +84,7 @@ class Forwarder:
         except OSError:
             # No descriptors are left, perhaps for a moment only.
             loop.remove_reader(self._listening)
-            self._resting = loop.call_later(self._rest, self._listen)
+            self._resting = loop.call_later(self._pause, self._listen)
             return
         if len(self._tasks) >= self._most:
             connection.close()
@@ -110,14 +110,14 @@ class Forwarder:
                 self._target.host, self._target.port, limit=_CHUNK
             )
         # Calls of an API are small messages that wait for each other.
-        for one in (writer, their_writer):
-            one.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        there = asyncio.create_task(_pour(reader, their_writer))
+        for stream in (writer, their_writer):
+            stream.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        forth = asyncio.create_task(_pour(reader, their_writer))
         back = asyncio.create_task(_pour(their_reader, writer))
         try:
-            await asyncio.gather(there, back)
+            await asyncio.gather(forth, back)
         finally:
-            await cancel_all(there, back)
+            await cancel_all(forth, back)
             their_writer.close()
 
 

@@ -43,13 +43,13 @@ _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 def watch() -> socket.socket:
     """A socket that becomes readable when addresses or routes change. Raises OSError."""
-    made = _socket(socket.SOCK_NONBLOCK)
+    monitor = _socket(socket.SOCK_NONBLOCK)
     try:
-        made.bind((0, _GROUPS))
+        monitor.bind((0, _GROUPS))
     except OSError:
-        made.close()
+        monitor.close()
         raise
-    return made
+    return monitor
 
 
 def drain(watching: socket.socket) -> None:
@@ -69,9 +69,11 @@ def own_networks() -> tuple[str, ...]:
     """Addresses of this machine, and the networks of bridges without a network card: those of other
     containers and VMs. Raises OSError.
     """
-    found = [one for kind in _MEANING_SELF for one in _destinations(kind)]
-    found += [one for bridge in _inner_bridges() for one in _destinations(_RTN_UNICAST, bridge)]
-    return tuple(dict.fromkeys(found))
+    networks = [network for kind in _MEANING_SELF for network in _destinations(kind)]
+    networks += [
+        network for bridge in _inner_bridges() for network in _destinations(_RTN_UNICAST, bridge)
+    ]
+    return tuple(dict.fromkeys(networks))
 
 
 def bring_loopback_up() -> None:
@@ -101,18 +103,18 @@ def own(address: Ip) -> None:
 
 def _inner_bridges() -> set[int]:
     """Indexes of bridges without a network card."""
-    found = set()
+    indexes = set()
     for bridge in Path("/sys/class/net").glob("*/bridge"):
         device = bridge.parent
         try:
             # A network card has a device; virtual interfaces do not.
             ports = [port.name for port in (device / "brif").iterdir()]
             if not any((device.parent / name / "device").exists() for name in ports):
-                found.add(socket.if_nametoindex(device.name))
+                indexes.add(socket.if_nametoindex(device.name))
         except OSError:
             # It was removed meanwhile, or is a file of another kernel.
             continue
-    return found
+    return indexes
 
 
 def _destinations(kind: int, interface: int = 0) -> Iterator[str]:

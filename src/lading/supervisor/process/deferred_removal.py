@@ -72,11 +72,11 @@ class DeferredRemoval:
             self.pidfd = -1
 
     def _count(self) -> int:
-        return sum(len(removal.waiting(place)) for place in self.places)
+        return sum(len(removal.waiting(directory)) for directory in self.places)
 
     def _work(self) -> int:
         linux.end_with_parent()
         os.nice(_LOWEST)
-        for place in self.places:
-            removal.retry(place)
+        for directory in self.places:
+            removal.retry(directory)
         return 0

@@ -307,12 +307,12 @@ class Forkserver:
     def _list(self, request: Message) -> None:
         live, dead = self._look()
         try:
-            for part, last in _parts(live):
+            for page, last in _parts(live):
                 answer: Message = {"op": "listed", "id": request.get("id"), "more": not last}
-                answer["live"] = [{"uuid": uuid, "pid": pid} for uuid, pid, _ in part]
+                answer["live"] = [{"uuid": uuid, "pid": pid} for uuid, pid, _ in page]
                 answer["dead"] = dead if last else []
                 answer["outposts"] = rank_launcher.look(self.run_root) if last else []
-                self._send(answer, tuple(pidfd for _, _, pidfd in part))
+                self._send(answer, tuple(pidfd for _, _, pidfd in page))
         finally:
             for _, _, pidfd in live:
                 os.close(pidfd)
@@ -322,7 +322,9 @@ class Forkserver:
         live: list[tuple[str, int, int]] = []
         dead: list[str] = []
         names = (
-            sorted(one.name for one in self.run_root.iterdir()) if self.run_root.is_dir() else []
+            sorted(entry.name for entry in self.run_root.iterdir())
+            if self.run_root.is_dir()
+            else []
         )
         for uuid in names:
             if not ids.is_uuid(uuid, ids.Infix.CONTAINER):
@@ -459,18 +461,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--engine", default=AUTOMATIC)
     parser.add_argument("--log-level", default="INFO")
     parser.add_argument("--log-format", type=LogFormat, default=LogFormat.TEXT)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     # Supervisors are forked from this process, and log as it does.
-    telemetry.configure(given.log_level, format=given.log_format)
+    telemetry.configure(options.log_level, format=options.log_format)
     ignore_probes()
-    os.set_inheritable(given.fd, False)
-    given.run.mkdir(mode=0o700, parents=True, exist_ok=True)
-    spread_directories(given.run)
-    become_root_of_user(given.engine, given.run)
+    os.set_inheritable(options.fd, False)
+    options.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    spread_directories(options.run)
+    become_root_of_user(options.engine, options.run)
     engines = find_engines()
-    engines.preload(given.engine)
+    engines.preload(options.engine)
     try:
-        asyncio.run(warm_up(given.run))
+        asyncio.run(warm_up(options.run))
     except OSError as error:
         # With a full disk the warm-up fails, but containers still have to be stopped and cleaned
         # up.
@@ -479,9 +481,9 @@ def main(arguments: list[str] | None = None) -> int:
     # to pages shared with children.
     gc.collect()
     gc.freeze()
-    with socket.socket(fileno=given.fd) as connection:
-        turn = _take_turn(given.run)
-        Forkserver(connection, given.run.absolute(), engines.make, turn).serve()
+    with socket.socket(fileno=options.fd) as connection:
+        turn = _take_turn(options.run)
+        Forkserver(connection, options.run.absolute(), engines.make, turn).serve()
     return 0
 
 

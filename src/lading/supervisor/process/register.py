@@ -133,14 +133,14 @@ class Register:
         `clean` undoes the steps of a dead supervisor; when it raises, the container is shown as
         stale.
         """
-        found = []
+        containers = []
         for path in sorted(self._directory.glob(f"{_PREFIX}*{_SUFFIX}")):
             uuid = path.name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
             if ids.is_uuid(uuid, ids.Infix.CONTAINER) and only in ("", uuid):
                 condition = self._look_at(uuid, path, clean, probe=_probe)
                 if condition is not None:
-                    found.append(RegisteredContainer(uuid, condition))
-        return found
+                    containers.append(RegisteredContainer(uuid, condition))
+        return containers
 
     def sweep(self, clean: Callable[[RegisterEntry], None]) -> None:
         """Clean up after dead supervisors, as `look` does; live ones get no signal."""
@@ -179,12 +179,12 @@ class Register:
         self._directory.mkdir(parents=True, exist_ok=True)
         (self._directory / _BROKEN).write_text(f"{why}\n")
 
-    def write_prices(self, text: bytes) -> None:
+    def write_prices(self, history: bytes) -> None:
         """Replace the price history atomically."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        part = self._directory / f"{_PRICES}~{os.getpid()}"
-        part.write_bytes(text)
-        part.rename(self._directory / _PRICES)
+        draft = self._directory / f"{_PRICES}~{os.getpid()}"
+        draft.write_bytes(history)
+        draft.rename(self._directory / _PRICES)
 
     def read_prices(self) -> bytes:
         """The stored price history; empty without one."""

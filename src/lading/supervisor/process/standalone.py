@@ -38,7 +38,9 @@ LOG = "supervisor.log"
 _TIDY_TIME = 10.0
 
 
-def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus: str = "") -> int:
+def run(
+    config_text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus: str = ""
+) -> int:
     """Supervise the container of an assignment; return the exit code of this process.
 
     `uuid`: the container that it must be for, "" for any. `log`: file for messages of a detached
@@ -47,7 +49,7 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
     Conflict when the container is supervised here already, and the errors of `clean_after_crash`
     when an earlier supervisor left something.
     """
-    config = structs.replace(supervisor_config.parse(text), lock_directory=str(register))
+    config = structs.replace(supervisor_config.parse(config_text), lock_directory=str(register))
     if uuid and config.container_uuid != uuid:
         raise Invalid(f"assignment: it is for {config.container_uuid}, not for {uuid}")
     if gpus:
@@ -121,8 +123,8 @@ class _Locks:
             with contextlib.suppress(LadingError, OSError):
                 self._register.sweep(clean)
             until = time.monotonic() + _TIDY_TIME
-            for place in removal.places(Path(self._config.run_directory).parent.parent):
-                removal.retry(place, stop=lambda: time.monotonic() > until)
+            for directory in removal.places(Path(self._config.run_directory).parent.parent):
+                removal.retry(directory, stop=lambda: time.monotonic() > until)
 
 
 def _leave(log: str, config: SupervisorConfig) -> None:

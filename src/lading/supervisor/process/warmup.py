@@ -70,24 +70,24 @@ def _stage(run: Path) -> Iterator[tuple[Path, str]]:
         pid = left.name.removeprefix(_NAME)
         if not (pid.isdecimal() and linux.is_running(int(pid))):
             tree_removal.remove(left)
-    place = run / f"{_NAME}{os.getpid()}"
-    place.mkdir()
+    stage = run / f"{_NAME}{os.getpid()}"
+    stage.mkdir()
     try:
-        descriptor = os.open(place, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(stage, os.O_PATH | os.O_CLOEXEC)
         try:
             # The address of a Unix socket has at most 107 bytes (unix(7)).
-            yield place, f"/proc/self/fd/{descriptor}"
+            yield stage, f"/proc/self/fd/{descriptor}"
         finally:
             os.close(descriptor)
     finally:
-        tree_removal.remove(place)
+        tree_removal.remove(stage)
 
 
 async def warm_up(run: Path) -> None:
     """Run the no-op containers in a temporary directory in `run`. Raises OSError when it cannot be
     made.
     """
-    with _stage(run) as (place, short):
+    with _stage(run) as (stage, short):
         socket = f"{short}/api.sock"
         serving: list[asyncio.Task[None]] = []
 
@@ -97,13 +97,13 @@ async def warm_up(run: Path) -> None:
         server = await asyncio.start_unix_server(serve, socket)
         try:
             for number in range(_TIMES):
-                directory = place / "run" / str(number)
+                directory = stage / "run" / str(number)
                 directory.mkdir(parents=True)
                 config = SupervisorConfig(
                     container_uuid=_UUID,
                     supervisor_token="v2/zzzzz-gj3su-000000000000000/none",
                     run_directory=str(directory),
-                    cache_directory=str(place / "cache"),
+                    cache_directory=str(stage / "cache"),
                     api_socket=socket,
                     engine="rehearsal",
                     api_host="localhost",

@@ -364,26 +364,26 @@ class WorkerPool:
         """Take a word of a worker, or the end of its connection; as `take`."""
         try:
             packet = rpc.receive_packet(worker.connection, descriptors=MOST_DESCRIPTORS)
-            said = packet.data
+            word = packet.data
         except (OSError, TooLarge):
-            said = b""
-        if said == HANDOVER:
+            word = b""
+        if word == HANDOVER:
             earlier, worker.handover = worker.handover, KeptHandover(packet.descriptors)
             if earlier is not None:
                 earlier.close()
                 worker.handover.resumptions = earlier.resumptions
             return ""
-        if said in _WORDS:
-            self.tell(_WORDS[said], worker.uuid)
+        if word in _WORDS:
+            self.tell(_WORDS[word], worker.uuid)
             return ""
-        if said not in (DONE, LAST):
+        if word not in (DONE, LAST):
             self._part(worker)
             return ""
         if worker.handover is not None:
             worker.handover.close()
             worker.handover = None
         uuid, worker.uuid, worker.since = worker.uuid, "", self.clock()
-        if said == LAST:
+        if word == LAST:
             # It ends now.
             return uuid
         self._idle.append(worker)

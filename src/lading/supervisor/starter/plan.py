@@ -168,17 +168,19 @@ def _ids(details: Mapping[str, Any], can_set_groups: bool) -> Iterator[bytes]:
 
 def _table(mappings: Sequence[Mapping[str, int]]) -> str:
     """The content of a file uid_map (user_namespaces(7))."""
-    return "".join(f"{one['containerID']} {one['hostID']} {one['size']}\n" for one in mappings)
+    return "".join(
+        f"{mapping['containerID']} {mapping['hostID']} {mapping['size']}\n" for mapping in mappings
+    )
 
 
 def _record(letter: str, *fields: str | int) -> bytes:
-    texts = [str(text).encode(errors="surrogateescape") for text in fields]
-    if any(b"\0" in text for text in texts):
+    texts = [str(field).encode(errors="surrogateescape") for field in fields]
+    if any(b"\0" in encoded for encoded in texts):
         raise ExecutionError(
             "the command cannot be started: an argument, a variable or a path has a zero byte",
             Failure.USER,
         )
-    return _raw(letter, b"".join(text + b"\0" for text in texts))
+    return _raw(letter, b"".join(encoded + b"\0" for encoded in texts))
 
 
 def _raw(letter: str, content: bytes) -> bytes:

@@ -90,7 +90,7 @@ class Starter:
         self._run = run
         self._log = log
         self._config: Mapping[str, Any] = {}
-        self._held: subprocess.Popen[bytes] | None = None
+        self._kept_process: subprocess.Popen[bytes] | None = None
 
     def start(
         self,
@@ -122,7 +122,7 @@ class Starter:
     @property
     def first(self) -> int | None:
         """The first process of the container, when it is ready to be entered."""
-        status = _read(self._run / (_STATUS if self._held is None else _HELD))
+        status = _read(self._run / (_STATUS if self._kept_process is None else _HELD))
         return status.pid if status.ready else None
 
     async def stop(self, *, grace: float) -> None:
@@ -137,18 +137,18 @@ class Starter:
                 await stopping.terminate(first, grace=grace, but=present)
                 signal.pidfd_send_signal(container, signal.SIGKILL)
 
-    async def execute(self, order: Exec, *, join: Sequence[str], place: Path) -> Execution:
+    async def execute(self, order: Exec, *, join: Sequence[str], directory: Path) -> Execution:
         """Run a command beside the container's own. Raises ExecutionError."""
         # Imported here, because few containers are ever entered.
         from lading.supervisor.engines import executing
 
-        number = place / f"exec-{os.urandom(6).hex()}.pid"
+        number = directory / f"exec-{os.urandom(6).hex()}.pid"
         console = client = None
-        name = _STATUS if self._held is None else _HELD
+        name = _STATUS if self._kept_process is None else _HELD
         try:
             with _opened(self._run / name, is_ready=True) as container:
                 if order.terminal is not None:
-                    console = executing.Console(place, order.terminal)
+                    console = executing.Console(directory, order.terminal)
                     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
                     client.connect(console.path)
                 entry = Entry(
@@ -190,13 +190,13 @@ class Starter:
         reading, writing = os.pipe2(os.O_CLOEXEC)
         try:
             gate = Gate(descriptor=reading, join=join, is_kept=True)
-            self._held = self._spawn(self._run / _HELD, gate, (null(),) * 3)
-            await finish_within(self._until_ready(_HELD, self._held), _PATIENCE)
+            self._kept_process = self._spawn(self._run / _HELD, gate, (null(),) * 3)
+            await finish_within(self._until_ready(_HELD, self._kept_process), _PATIENCE)
         except BaseException as error:
             os.close(writing)
-            if self._held is not None:
+            if self._kept_process is not None:
                 # The kernel ends the container with it.
-                self._held.kill()
+                self._kept_process.kill()
                 self.remove()
             if not isinstance(error, OSError | TimeoutError):
                 raise
@@ -220,9 +220,9 @@ class Starter:
 
     def remove(self) -> None:
         """Wait for the process of a container that was kept, and remove the files."""
-        if self._held is not None:
-            self._held.wait()
-        self._held = None
+        if self._kept_process is not None:
+            self._kept_process.wait()
+        self._kept_process = None
         for name in (_STATUS, _HELD):
             (self._run / name).unlink(missing_ok=True)
 

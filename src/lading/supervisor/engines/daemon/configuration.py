@@ -77,7 +77,7 @@ def make_config(
 
 def _gpus(spec: ContainerSpec, *, nvidia: bool) -> dict[str, Any]:
     if spec.cuda and nvidia:
-        numbers = [str(one) for one in spec.cuda]
+        numbers = [str(number) for number in spec.cuda]
         request = {"Driver": "nvidia", "DeviceIDs": numbers, "Capabilities": [_NVIDIA_CAPABILITIES]}
         return {"DeviceRequests": [request]}
     if spec.devices:

@@ -40,24 +40,26 @@ class DaemonConnection:
             await docker.close()
 
     @contextlib.contextmanager
-    def faults(self, what: str, cause: Callable[[str], Failure] = machine_fault) -> Iterator[None]:
+    def faults(
+        self, action: str, cause: Callable[[str], Failure] = machine_fault
+    ) -> Iterator[None]:
         """Raise ExecutionError for faults of the daemon, and of the way to it, inside the context.
 
-        `what` says in the message what failed; `cause` tells the failure from the message.
+        `action` says in the message what failed; `cause` tells the failure from the message.
         """
         try:
             yield
         except DockerError as error:
             if error.status == NO_CONNECTION:
                 raise ExecutionError(
-                    f"{self.name} {what}: no answer from {self._socket}; is the daemon running?",
+                    f"{self.name} {action}: no answer from {self._socket}; is the daemon running?",
                     Failure.NODE,
                 ) from error
-            said = f"{self.name} {what}: {error.message}"
-            raise image_refusal(said) or ExecutionError(said, cause(said)) from error
+            message = f"{self.name} {action}: {error.message}"
+            raise image_refusal(message) or ExecutionError(message, cause(message)) from error
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise ExecutionError(
-                f"{self.name} {what}: no answer from {self._socket} ({error});"
+                f"{self.name} {action}: no answer from {self._socket} ({error});"
                 " is the daemon running?",
                 Failure.NODE,
             ) from error

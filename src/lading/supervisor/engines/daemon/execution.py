@@ -33,14 +33,14 @@ _LOOK = 0.05
 async def execute(order: Exec, container: DockerContainer) -> Execution:
     """Run it. Raises ExecutionError(USER) when it cannot be started."""
     try:
-        made = await container.exec(
+        docker_exec = await container.exec(
             list(order.command),
             stdin=True,
             tty=order.terminal is not None,
             user=order.user,
             environment=[f"{name}={value}" for name, value in order.environment],
         )
-        execution = DockerExecution(made)
+        execution = DockerExecution(docker_exec)
         await execution.start()
         if order.terminal is not None:
             await execution.resize(order.terminal)
@@ -73,26 +73,26 @@ async def hold(
             repository=image, tag="latest", pause=False, config={"Labels": {"lading": name}}
         )
         await container.delete(force=True, v=False)
-        kept = await docker.containers.create(config | waits, name=name)
-        await kept.start()
+        replacement = await docker.containers.create(config | waits, name=name)
+        await replacement.start()
     except DockerError as error:
         raise ExecutionError(f"{name}: cannot be kept: {error.message}", Failure.NODE) from error
     except (aiohttp.ClientError, OSError) as error:
         raise ExecutionError(f"docker does not answer: {error}", Failure.NODE) from error
-    return kept
+    return replacement
 
 
 class DockerExecution:
     """Implements `engines.Execution`."""
 
-    def __init__(self, made: DockerExec) -> None:
-        self._made = made
+    def __init__(self, docker_exec: DockerExec) -> None:
+        self._exec = docker_exec
         self._stream: Stream | None = None
         self._closed = False
 
     async def start(self) -> None:
         """Start it. Raises DockerError."""
-        self._stream = self._made.start(detach=False)
+        self._stream = self._exec.start(detach=False)
         # The stream connects with its first use.
         # aiodocker connects with the first use; a command that cannot start is reported here.
         await self._stream._init()
@@ -127,7 +127,7 @@ class DockerExecution:
         """Set the size of the terminal."""
         # The command may have ended already.
         with contextlib.suppress(DockerError):
-            await self._made.resize(h=size.rows, w=size.columns)
+            await self._exec.resize(h=size.rows, w=size.columns)
 
     async def signal(self, number: int) -> None:
         """Send it a signal, if this process may."""
@@ -166,7 +166,7 @@ class DockerExecution:
     async def _look(self) -> dict[str, Any]:
         """State of the command in the daemon; empty when the container is gone."""
         try:
-            return dict(await self._made.inspect())
+            return dict(await self._exec.inspect())
         except (DockerError, aiohttp.ClientError, OSError):
             # Without an answer nothing is known about the command.
             return {}

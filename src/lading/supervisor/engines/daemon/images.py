@@ -45,7 +45,7 @@ class DaemonImage:
         self._images = Path(settings.cache_directory) / "images"
         self._proofs = Proofs(self._images)
         self._cache_size = settings.cache_size
-        self._kept = Amount(settings.disk_reserve, settings.disk_reserve_files)
+        self._reserve = Amount(settings.disk_reserve, settings.disk_reserve_files)
 
     async def prepare(self, image: ImageSource) -> None:
         """Let the daemon load the image unless it has it. Raises ExecutionError."""
@@ -54,13 +54,13 @@ class DaemonImage:
         self.identity = loaded or identity
         if await self._is_loaded() and loaded is not None:
             return
-        place = self._images / f".{image.pdh}.{self._uuid}.{os.getpid()}.tar"
+        archive_path = self._images / f".{image.pdh}.{self._uuid}.{os.getpid()}.tar"
         try:
             self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
             sweep(self._images)
-            await fetch(image, place, kept=self._kept)
+            await fetch(image, archive_path, reserve=self._reserve)
             # A daemon reuses layers by their hash alone, also those of other users.
-            archive = await asyncio.to_thread(ImageArchive, place)
+            archive = await asyncio.to_thread(ImageArchive, archive_path)
             with archive:
                 check_architecture(archive.config)
                 reason = await in_thread(lambda stop, _: self._prove(archive, identity, stop))
@@ -82,7 +82,7 @@ class DaemonImage:
         finally:
             # `sweep` removes remaining files before the next image.
             with contextlib.suppress(OSError):
-                place.unlink()
+                archive_path.unlink()
 
     def _prove(self, archive: ImageArchive, identity: str, stop: Stop) -> str:
         """Prove that the archive is the image; return why the daemon cannot use it as it is."""
@@ -107,7 +107,7 @@ class DaemonImage:
                 "make it anew as one layer, or run it where Lading runs as root",
                 Failure.IMAGE,
             )
-        store = LayerStore(self._images.parent, limit=self._cache_size, kept=self._kept)
+        store = LayerStore(self._images.parent, limit=self._cache_size, reserve=self._reserve)
         unpacked, lease = await store.lease(image)
         self._notes += unpacked.notes
         try:

@@ -97,7 +97,9 @@ class StarterRuntime:
 
     async def execute(self, order: Exec) -> Execution:
         """See `Runtime`."""
-        return await self._starter.execute(order, join=self._cgroup.join_files, place=self._place)
+        return await self._starter.execute(
+            order, join=self._cgroup.join_files, directory=self._place
+        )
 
     async def hold(self) -> None:
         """See `Runtime`."""
