@@ -39,7 +39,7 @@ class Desk:
         self.queue.merge([self.server.records[self.uuid]], ticket=self.queue.ticket(), now=0.0)
 
     async def start(self, uuid: str, *, worker: str, **more: Any) -> None:
-        locked = await self.actions.lock(uuid, worker=worker, given=self.given.append, **more)
+        locked = await self.actions.lock(uuid, worker=worker, on_locked=self.given.append, **more)
         await self.actions.start(locked, worker=worker)
 
     def noted(self) -> list[DecisionKind]:
@@ -144,7 +144,7 @@ async def test_a_refused_start_is_noted() -> None:
         await desk.start(desk.uuid, worker="nowhere")
     last = desk.decisions.take()[-1]
     assert (last.uuid, last.decision) == (desk.uuid, DecisionKind.NOT_DISPATCHED)
-    assert "Could not be started on nowhere" in last.text
+    assert "Could not be started on nowhere" in last.sentence
 
 
 async def test_requeue_gives_back_and_learns_it() -> None:
@@ -154,7 +154,7 @@ async def test_requeue_gives_back_and_learns_it() -> None:
     assert desk.known() is desk.server.state(desk.uuid) is ContainerState.QUEUED
     (entry,) = desk.decisions.take()
     assert entry.decision is DecisionKind.ABANDONED
-    assert "Given back" in entry.text
+    assert "Given back" in entry.sentence
 
 
 async def test_the_last_give_back_leaves_the_class_of_the_failed_start() -> None:

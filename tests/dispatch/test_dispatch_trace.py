@@ -18,7 +18,7 @@ def _request(traceparent: str | None) -> StartRequest:
     made_at = "2026-01-01T00:00:00.000000000Z"
     record: JsonObject = {"traceparent": traceparent, "created_at": made_at}
     known: JsonObject = {"container": record} if traceparent is not None else {}
-    return StartRequest(uuid="zzzzz-dz642-000000000000000", worker="w1", token="t", known=known)
+    return StartRequest(uuid="zzzzz-dz642-000000000000000", worker="w1", token="t", records=known)
 
 
 def test_wait_lock_and_start_are_spans_of_the_container() -> None:

@@ -10,5 +10,5 @@ def test_an_assignment_never_shows_its_token() -> None:
 
 
 def test_a_view_begins_unknown_and_empty() -> None:
-    assert FleetView() == FleetView(known=False, workers=(), processes={})
+    assert FleetView() == FleetView(is_known=False, workers=(), processes={})
     assert SupervisorProcess("w").alive

@@ -133,7 +133,7 @@ async def test_a_server_that_takes_no_reports_is_left_alone(status: int) -> None
 
 def test_workers_of_another_fleet() -> None:
     view = FleetView(
-        known=True,
+        is_known=True,
         workers=(FleetWorker("one", Resources(4, 8 * GIB)), FleetWorker("two", Resources(1, GIB))),
         processes={
             UUID: SupervisorProcess("one"),

@@ -23,7 +23,7 @@ def test_the_fleet_is_shown() -> None:
     value = metrics.registry.get_sample_value
     assert value("lading_dispatcher_fleet_known") == 0
     view = FleetView(
-        known=True,
+        is_known=True,
         workers=(
             FleetWorker("w1", Resources(4, 8 * GIB)),
             FleetWorker("w2", Resources(2, 4 * GIB)),

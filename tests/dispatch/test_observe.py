@@ -46,7 +46,7 @@ def learn(queue: Queue, uuid: str, state: str, **more: Any) -> None:
 
 def view(**processes: bool) -> FleetView:
     shown = {uuid: SupervisorProcess("w", alive=alive) for uuid, alive in processes.items()}
-    return FleetView(known=True, workers=(WORKER,), processes=shown)
+    return FleetView(is_known=True, workers=(WORKER,), processes=shown)
 
 
 def occupants(queue: Queue, seen: FleetView, state: DispatchState) -> dict[str, Resources]:
@@ -112,7 +112,7 @@ def test_processes_and_starts_occupy_their_worker(queue: Queue, state: DispatchS
 def test_an_occupant_has_the_place_of_its_record(queue: Queue, state: DispatchState) -> None:
     learn(queue, "running", "Running", priority=7, created_at="2026")
     (worker,) = observe.snapshot(queue, view(running=True, stranger=True), state, now=0.0).workers
-    assert {one.uuid: one.place for one in worker.occupants} == {
+    assert {one.uuid: one.queue_place for one in worker.occupants} == {
         "running": (-7, "2026", "running"),
         "stranger": None,
     }
@@ -139,7 +139,7 @@ def test_of_what_saves_its_results_the_disk_counts(queue: Queue, state: Dispatch
     for known in (queue, disks):
         learn(known, "saving", "Running", mounts=mounts, container_image="")
     seen = FleetView(
-        known=True, workers=(WORKER,), processes={"saving": SupervisorProcess("w", idle=True)}
+        is_known=True, workers=(WORKER,), processes={"saving": SupervisorProcess("w", idle=True)}
     )
     assert occupants(queue, seen, state) == {"saving": Resources()}
     assert occupants(disks, seen, state)["saving"].vcpus == 0
@@ -221,7 +221,7 @@ def test_what_was_given_back_may_be_locked_by_another_next(
 def test_what_the_fleet_says_of_a_process_is_its_status(queue: Queue, state: DispatchState) -> None:
     learn(queue, "a", "Locked")
     seen = FleetView(
-        known=True,
+        is_known=True,
         workers=(WORKER,),
         processes={"a": SupervisorProcess("w", note="Waiting in Slurm as job 7.")},
     )
@@ -232,7 +232,7 @@ def test_what_the_fleet_says_of_a_process_is_its_status(queue: Queue, state: Dis
 
 def test_what_is_being_started_counts_against_the_most(queue: Queue, state: DispatchState) -> None:
     state.engage("a", now=0.0, worker="w")
-    seen = FleetView(known=True, workers=(WORKER,), most=3)
+    seen = FleetView(is_known=True, workers=(WORKER,), most=3)
     assert observe.snapshot(queue, seen, state, now=0.0).most == 2
 
 
@@ -252,7 +252,7 @@ def test_a_batch_system_takes_them_like_all_others(queue: Queue, state: Dispatch
     for uuid, name in (("waiting", "Queued"), ("running", "Running")):
         learn(queue, uuid, name, scheduling_parameters={"supervisor": True})
     batch = FleetView(
-        known=True,
+        is_known=True,
         workers=(replace(WORKER, queues=True),),
         processes={"running": SupervisorProcess("w")},
     )
@@ -267,7 +267,7 @@ def test_what_has_not_started_is_stopped_as_soon_as_its_record_has_ended(
     learn(queue, "waits", "Cancelled")
     learn(queue, "tidies", "Cancelled")
     shown = {"waits": SupervisorProcess("w", waiting=True), "tidies": SupervisorProcess("w")}
-    seen = FleetView(known=True, workers=(WORKER,), processes=shown)
+    seen = FleetView(is_known=True, workers=(WORKER,), processes=shown)
     assert observe.differences(queue, seen, state, now=0.0) == [("waits", ReconcileAction.KILL)]
 
 
@@ -289,14 +289,18 @@ def test_a_gang_that_no_machine_holds_is_spread_where_there_are_enough(
         now=0.0,
     )
     kind = FleetWorker("kind", Resources(3, 40), queues=True, nodes={"": machines})
-    (entry,) = observe.snapshot(queue, FleetView(known=True, workers=(kind,)), state, now=0.0).queue
+    (entry,) = observe.snapshot(
+        queue, FleetView(is_known=True, workers=(kind,)), state, now=0.0
+    ).queue
     assert entry.need.vcpus == seen
 
 
 def test_a_gang_that_a_machine_holds_stays_together(queue: Queue, state: DispatchState) -> None:
     learn(queue, "a", "Queued", scheduling_parameters={"nodes": 3})
     kind = FleetWorker("kind", Resources(4, 40), queues=True, nodes={"": 9})
-    (entry,) = observe.snapshot(queue, FleetView(known=True, workers=(kind,)), state, now=0.0).queue
+    (entry,) = observe.snapshot(
+        queue, FleetView(is_known=True, workers=(kind,)), state, now=0.0
+    ).queue
     assert entry.need.vcpus == 3
 
 
@@ -325,7 +329,7 @@ def test_a_gang_is_judged_by_the_partitions_that_it_names(
         "l", Resources(8, 80), frozenset({"large"}), queues=True, closed=True, nodes={"large": 1}
     )
     (entry,) = observe.snapshot(
-        queue, FleetView(known=True, workers=(small, large)), state, now=0.0
+        queue, FleetView(is_known=True, workers=(small, large)), state, now=0.0
     ).queue
     assert entry.need.vcpus == seen
 
@@ -338,7 +342,9 @@ def test_each_worker_of_a_gang_has_those_of_its_ranks_that_are_there(
     state.engage("starts", now=0.0, worker="w", others=("v", "v"))
     process = SupervisorProcess("v", others=("w", "w"))
     seen = FleetView(
-        known=True, workers=(WORKER, FleetWorker("v", WORKER.capacity)), processes={"runs": process}
+        is_known=True,
+        workers=(WORKER, FleetWorker("v", WORKER.capacity)),
+        processes={"runs": process},
     )
     found = observe.snapshot(queue, seen, state, now=0.0).workers
     assert [[one.uuid for one in worker.occupants] for worker in found] == [
@@ -355,7 +361,7 @@ def test_a_container_without_a_known_record_takes_its_turn_first(
 ) -> None:
     learn(queue, "high", "Locked", priority=(1 << 62) - 1)
     asking = {uuid: SupervisorProcess("w", asking=True) for uuid in ("high", "unknown")}
-    seen = FleetView(known=True, workers=(WORKER,), processes=asking)
+    seen = FleetView(is_known=True, workers=(WORKER,), processes=asking)
     snapshot = observe.snapshot(queue, seen, state, now=0.0)
     assert observe.admitted(snapshot, queue, seen) == ["unknown"]
 
@@ -369,7 +375,7 @@ def test_containers_that_were_prepared_take_their_turn_before_new_ones(
     learn(queue, "new", "Queued")
     asking = {uuid: SupervisorProcess("w", asking=True) for uuid in ("low", "high")}
     seen = FleetView(
-        known=True,
+        is_known=True,
         workers=(WORKER,),
         processes={**asking, "getting ready": SupervisorProcess("w", preparing=True)},
     )
@@ -390,12 +396,12 @@ def test_the_planner_knows_run_times_and_the_rooms_that_are_kept(queue: Queue) -
         learn(queue, uuid, "Running", **known)
     learn(queue, "waits", "Queued", runtime_constraints={"vcpus": 4, "ram": 10})
     state.engage("mine", now=5.0, worker="w")
-    state.kept = {"waits": KeptRoom("w", since=6.0)}
+    state.kept_rooms = {"waits": KeptRoom("w", since=6.0)}
     found = observe.snapshot(queue, view(mine=True, old=True), state, now=10.0)
     ends = {one.uuid: one.ends for one in found.workers[0].occupants}
     # When the one of an earlier dispatcher began is not known.
     assert ends == {"mine": 35.0, "old": inf}
-    assert (found.now, found.passing, found.kept) == (10.0, 60.0, state.kept)
+    assert (found.now, found.passing, found.kept_rooms) == (10.0, 60.0, state.kept_rooms)
 
 
 def test_what_asks_for_a_capability_that_no_machine_offers_waits_with_the_reason() -> None:

@@ -46,14 +46,19 @@ def state(queue: Queue, uuid: str = "u") -> ContainerState | None:
 
 def test_a_waiting_record_becomes_an_entry(queue: Queue) -> None:
     (entry,) = queue.entries()
-    assert (entry.uuid, entry.priority, entry.need, entry.seen) == ("u", 5, Resources(1, 10), 1.0)
+    assert (entry.uuid, entry.priority, entry.need, entry.seen_at) == (
+        "u",
+        5,
+        Resources(1, 10),
+        1.0,
+    )
     assert list(queue.waiting) == ["u"]
     assert not queue.others
 
 
 def test_seen_is_when_it_was_first_seen(queue: Queue) -> None:
     queue.merge([item(priority=6)], ticket=queue.ticket(), now=9.0)
-    assert queue.entries()[0].seen == 1.0
+    assert queue.entries()[0].seen_at == 1.0
     assert queue.entries()[0].priority == 6
 
 

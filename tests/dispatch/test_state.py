@@ -28,7 +28,7 @@ def state() -> DispatchState:
 
 def view(**processes: bool) -> FleetView:
     return FleetView(
-        known=True,
+        is_known=True,
         processes={uuid: SupervisorProcess("w", alive=alive) for uuid, alive in processes.items()},
     )
 

@@ -22,7 +22,7 @@ class Slow:
 
     def view(self) -> FleetView:
         trouble = self.troubles[0] if self.troubles else ""
-        return FleetView(known=not self.troubles, trouble=trouble)
+        return FleetView(is_known=not self.troubles, trouble=trouble)
 
     async def changed(self) -> None:
         await pass_time(10.0)

@@ -89,7 +89,7 @@ class Watch:
         clock = asyncio.get_running_loop().time
         fleet = CloudFleet(self._settings, self._cloud, self._cloud.reach, clock=clock)
         serving = asyncio.create_task(fleet.serve())
-        while not fleet.view().known:
+        while not fleet.view().is_known:
             await fleet.changed()
         for number in range(self._vms):
             fleet.pool.create(f"vm-{number}", _KIND)

@@ -129,7 +129,7 @@ class HostFleet:
         workers = (FleetWorker(self._host.name, CAPACITY),) if self._known else ()
         images = (IMAGE,) if self._host.has_images else ()
         return FleetView(
-            known=self._known,
+            is_known=self._known,
             workers=workers,
             processes=dict(self._shown),
             ready_images=images,
@@ -142,7 +142,7 @@ class HostFleet:
 
     async def start(self, assignment: StartRequest) -> None:
         """Start a supervisor on the host."""
-        uuid, token, known = assignment.uuid, assignment.token, assignment.known
+        uuid, token, known = assignment.uuid, assignment.token, assignment.records
 
         def start() -> int:
             return self._host.start(

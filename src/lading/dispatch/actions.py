@@ -51,7 +51,7 @@ class LockAnswer:
 
     uuid: str
     token: str = field(repr=False)
-    known: JsonObject = field(repr=False)
+    records: JsonObject = field(repr=False)
     began: float
     is_started: bool = False
     """The container is Running."""
@@ -86,7 +86,7 @@ class Actions:
         uuid: str,
         *,
         worker: str,
-        given: Callable[[str], None],
+        on_locked: Callable[[str], None],
         alternatives: Sequence[str] = (),
         others: tuple[str, ...] = (),
         amounts: Mapping[str, int] | None = None,
@@ -94,8 +94,8 @@ class Actions:
         waited: str = "",
     ) -> LockAnswer:
         """Lock the container, or else the first of `alternatives` that can be locked; give it these
-        amounts if they are named. Calls `given` with the uuid of the container that was locked. It
-        may be Running then, if its worker has its image ready (`FleetView.ready_images`).
+        amounts if they are named. Calls `on_locked` with the uuid of the container that was locked.
+        It may be Running then, if its worker has its image ready (`FleetView.ready_images`).
 
         `waited` are its waits in words (`core.scheduling.wait_reasons`). Raises LockLost,
         Unavailable when the lock's outcome is not known.
@@ -121,7 +121,7 @@ class Actions:
                     "containers", uuid, "lock", body=body, repeat=False
                 )
                 locked = str(answer["uuid"])
-                given(locked)
+                on_locked(locked)
                 self._queue.answer(answer)
                 self._queue.pass_over(answer.get("passed") or (), ticket=ticket)
         except (RequestError, Conflict) as error:
@@ -161,7 +161,7 @@ class Actions:
                 worker=worker,
                 token=locked.token,
                 container=self._queue.get(uuid) or TrackedContainer(uuid=uuid),
-                known=locked.known,
+                records=locked.records,
                 others=others,
                 is_started=locked.is_started,
             )

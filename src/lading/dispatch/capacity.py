@@ -153,8 +153,8 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.lstrip("-").isdigit() else None
+def _number(content: str) -> int | None:
+    return int(content) if content.lstrip("-").isdigit() else None
 
 
 class Shares:
@@ -171,8 +171,8 @@ class Shares:
         self._slot = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         # Held for life: the kernel releases it however the dispatcher ends.
         fcntl.flock(self._slot, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._told = Resources()
-        self._write(self._told)
+        self._written = Resources()
+        self._write(self._written)
 
     def close(self) -> None:
         """Remove the slot: the resources of this dispatcher's containers count no longer."""
@@ -188,15 +188,15 @@ class Shares:
 
     def tell(self, taken: Resources) -> None:
         """Write the resources that the containers of this dispatcher take now."""
-        if taken != self._told:
+        if taken != self._written:
             with self._closed_gate():
                 self._write(taken)
 
-    def claim(self, taken: Resources, need: Resources, whole: Resources) -> bool:
-        """Reserve `need` in addition, if all dispatchers together then stay within `whole`."""
+    def claim(self, taken: Resources, need: Resources, capacity: Resources) -> bool:
+        """Reserve `need` in addition, if all dispatchers together then stay within `capacity`."""
         with self._closed_gate():
             # Read under the gate that all writers hold: no other dispatcher can reserve in between.
-            fits = (taken + need).fits(whole - self.others())
+            fits = (taken + need).fits(capacity - self.others())
             self._write(taken + need if fits else taken)
         return fits
 
@@ -219,7 +219,7 @@ class Shares:
         # One line of fixed length: a reader without the gate never sees parts of two lines.
         text = msgspec.json.encode([taken.vcpus, taken.ram, taken.disk, taken.gpus]).ljust(128)
         os.pwrite(self._slot, text, 0)
-        self._told = taken
+        self._written = taken
 
 
 def _read_share(path: Path) -> Resources:

@@ -31,17 +31,17 @@ class DispatchTrace:
         """A span around the start of a supervisor, after those of the wait and of the lock, which
         began then. Containers outside of any trace get none.
         """
-        record = request.known.get("container")
-        known = record if isinstance(record, dict) else {}
-        parent = check_traceparent(str(known.get("traceparent") or ""))
+        record = request.records.get("container")
+        container = record if isinstance(record, dict) else {}
+        parent = check_traceparent(str(container.get("traceparent") or ""))
         if not parent or not self._tracer.is_on:
             yield
             return
         begin, uuid = self._tracer.begin, request.uuid
-        made = parse_time(str(known["created_at"])).timestamp()
-        begin("wait for a dispatcher", parent=parent, start=min(made, began), container=uuid).end(
-            began
-        )
+        created = parse_time(str(container["created_at"])).timestamp()
+        begin(
+            "wait for a dispatcher", parent=parent, start=min(created, began), container=uuid
+        ).end(began)
         begin("lock", parent=parent, start=began, container=uuid).end()
         with self._tracer.span(
             "start supervisor", parent=parent, container=uuid, worker=request.worker

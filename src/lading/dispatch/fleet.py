@@ -103,13 +103,13 @@ class FleetView:
     """The state of a fleet at one moment.
 
     `processes` is by container uuid. `most`: number of further containers that it accepts now, None
-    for any number. `trouble`: the reason that it is not `known` yet, or that workers are `unasked`,
-    in a few words; `shortage`: the reason that nothing may be started now, as a sentence without
-    its full stop. `ready_images`: portable data hashes of images that all workers have ready, so
-    that a container with nothing else to prepare may be Running from its lock on.
+    for any number. `trouble`: the reason that it is not known yet (`is_known`), or that workers are
+    `unasked`, in a few words. `shortage`: the reason that nothing may be started now, as a sentence
+    without its full stop. `ready_images`: portable data hashes of images that all workers have
+    ready, so that a container with nothing else to prepare may be Running from its lock on.
     """
 
-    known: bool = False
+    is_known: bool = False
     workers: tuple[FleetWorker, ...] = ()
     processes: Mapping[str, SupervisorProcess] = field(default_factory=dict)
     most: int | None = None
@@ -132,7 +132,7 @@ class StartRequest:
     token: str = field(repr=False)
     container: TrackedContainer = TrackedContainer(uuid="")
     """The container as it was locked; the default needs no resources."""
-    known: JsonObject = field(default_factory=dict, repr=False)
+    records: JsonObject = field(default_factory=dict, repr=False)
     """Its record and its own token as they were when it was locked: the supervisor need not ask."""
     others: tuple[str, ...] = ()
     is_started: bool = False
@@ -199,12 +199,12 @@ Opener = Callable[[FleetSite], AbstractAsyncContextManager[Fleet]]
 
 def find_fleet(name: str) -> Opener:
     """The opener of the fleet of that name. Raises Invalid naming the installed ones."""
-    found = {one.name: one for one in entry_points(group=GROUP)}
-    if name not in found:
+    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in entries:
         raise Invalid(
-            f"no fleet {name!r} is installed; there are {', '.join(sorted(found)) or 'none'}"
+            f"no fleet {name!r} is installed; there are {', '.join(sorted(entries)) or 'none'}"
         )
-    opener: Opener = found[name].load()
+    opener: Opener = entries[name].load()
     return opener
 
 

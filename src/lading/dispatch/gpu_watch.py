@@ -46,20 +46,22 @@ class GpuFault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GpuWatch:
-    """The GPUs below `root` that containers may use. `visible` lists them, "" is all; `known` has
-    their configured properties; `locks` is the directory of the files.
+    """The GPUs below `root` that containers may use. `visible` lists them, "" is all; `configured`
+    has their configured properties; `locks` is the directory of the files.
 
     Raises Invalid for one that is not there. Without any no program is run.
     """
 
-    def __init__(self, root: Path, *, locks: Path, visible: str = "", known: Gpu = NO_GPU) -> None:
+    def __init__(
+        self, root: Path, *, locks: Path, visible: str = "", configured: Gpu = NO_GPU
+    ) -> None:
         self._root, self._locks = root, locks
         self._readings: Mapping[str, GpuReading] = {}
         gpus = only_cards(find_devices(root), visible)
         if gpus.devices:
             machine, self._readings = find_machine(root)
             gpus = only_cards(machine, visible)
-        self.devices = tuple(_with_kind(gpu, gpus, known) for gpu in gpus.devices[:_MOST_GPUS])
+        self.devices = tuple(_with_kind(gpu, gpus, configured) for gpu in gpus.devices[:_MOST_GPUS])
         """The GPUs, each with what is configured of it."""
         self._log = KernelLog(root, locks / _MEMORY)
         self.faults: dict[str, GpuFault] = {}
@@ -163,8 +165,8 @@ def _undivided(gpu: GpuDevice, reading: GpuReading) -> str:
     return ""
 
 
-def _with_kind(gpu: GpuDevice, gpus: GpuDevices, known: Gpu) -> GpuDevice:
-    kind = kind_of(gpu, gpus, known)
+def _with_kind(gpu: GpuDevice, gpus: GpuDevices, configured: Gpu) -> GpuDevice:
+    kind = kind_of(gpu, gpus, configured)
     return structs.replace(gpu, kinds=kind.targets, memory=kind.vram, driver=kind.driver)
 
 

@@ -65,7 +65,7 @@ class DispatcherLease:
         self._clock = clock
         self._wait = wait
         self._until = float("-inf")
-        self._wanted = asyncio.Event()
+        self._requested = asyncio.Event()
 
     @property
     def is_held(self) -> bool:
@@ -74,7 +74,7 @@ class DispatcherLease:
         """
         if self._clock() < self._until:
             return True
-        self._wanted.set()
+        self._requested.set()
         return False
 
     def check(self) -> None:
@@ -89,17 +89,17 @@ class DispatcherLease:
         """Take the lease; wait while another process has it, or the API does not answer. `on_wait`
         is called when another process has it.
         """
-        pause, told = self._settings.retry_first, ""
+        pause, last_reason = self._settings.retry_first, ""
         while True:
             try:
                 await self._renew()
                 self._client.lease = self.id
                 return
             except Conflict as error:
-                if not told:
+                if not last_reason:
                     event(_logger, "dispatcher waits", why=error)
                     on_wait()
-                told, pause = error.message, self._settings.retry_first
+                last_reason, pause = error.message, self._settings.retry_first
                 await asyncio.sleep(self._wait)
             except Unavailable as error:
                 event(_logger, "the API does not answer yet", why=error)
@@ -111,8 +111,8 @@ class DispatcherLease:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(TERM / 3):
-                    await self._wanted.wait()
-            self._wanted.clear()
+                    await self._requested.wait()
+            self._requested.clear()
             was_held = self._clock() < self._until
             try:
                 await self._renew()
@@ -121,7 +121,7 @@ class DispatcherLease:
             except LadingError as error:
                 event(_logger, "lease not renewed", why=error)
                 await asyncio.sleep(self._settings.retry_first)
-                self._wanted.set()
+                self._requested.set()
                 continue
             if not was_held:
                 self.on_held()

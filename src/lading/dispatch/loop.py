@@ -172,21 +172,21 @@ class Loop:
                 self._reread(uuid)
         for uuid, action in observe.differences(self._queue, view, self._state, now=now):
             self._begin(uuid, action, now=now)
-        seen = observe.snapshot(self._queue, view, self._state, now=now, busy=self._busy())
-        for uuid in observe.admitted(seen, self._queue, view):
+        snapshot = observe.snapshot(self._queue, view, self._state, now=now, busy=self._busy())
+        for uuid in observe.admitted(snapshot, self._queue, view):
             if self._state.may_act(uuid, now=now):
                 self._do(uuid, "admit", self._actions.admit, now=now)
-        plan = self._planning.plan(seen)
-        self._state.kept = batch_planner.keep(seen, plan)
+        plan = self._planning.plan(snapshot)
+        self._state.kept_rooms = batch_planner.keep(snapshot, plan)
         # A dispatcher that is alone loses no lock.
         instead = (
-            find_alternatives(seen, plan, most=_MOST_ALTERNATIVES)
+            find_alternatives(snapshot, plan, most=_MOST_ALTERNATIVES)
             if plan.starts and self._queue.shared
             else {}
         )
         # One call costs less than two, but takes longer than the first of them. A container that is
         # alone comes sooner to its command by two: it is made while the second one is answered.
-        ready_images = view.ready_images if len(seen.queue) > 1 else ()
+        ready_images = view.ready_images if len(snapshot.queue) > 1 else ()
         for start in plan.starts:
             self._start(start, instead.get(start.uuid, ()), ready_images, now=now)
         if self._queue_sync.more:
@@ -198,18 +198,22 @@ class Loop:
         recorded, and refused if this dispatcher is alone.
         """
         now = self._clock()
-        found = observe.statuses(
+        statuses = observe.statuses(
             self._queue, self._fleet.view(), self._state, explain=self._planning.explain, now=now
         )
-        self._metrics.note_statuses(found)
-        misfits = {uuid: one.sentence for uuid, one in found.items() if one.category in MISFITS}
+        self._metrics.note_statuses(statuses)
+        misfits = {
+            uuid: status.sentence for uuid, status in statuses.items() if status.category in MISFITS
+        }
         self._aside = frozenset(
-            uuid for uuid, one in found.items() if uuid in misfits or one.category in _PLACED
+            uuid
+            for uuid, status in statuses.items()
+            if uuid in misfits or status.category in _PLACED
         )
         self._handle_misfits(misfits, now=now)
-        for uuid in self._state.note_waits(found, self._queue, now=now):
+        for uuid in self._state.note_waits(statuses, self._queue, now=now):
             self._tell_waits(uuid, now=now)
-        return found
+        return statuses
 
     def _handle_misfits(self, misfits: Mapping[str, str], *, now: float) -> None:
         """Record the containers that fit no worker, with their sentences, and refuse those that
@@ -309,7 +313,7 @@ class Loop:
                     amounts=amounts,
                     ready_images=() if start.others else ready_images,
                     waited=waited,
-                    given=partial(self._note_lock, under_way),
+                    on_locked=partial(self._note_lock, under_way),
                 )
             passed = self._queue.get(start.uuid)
             if locked.uuid != start.uuid and passed is not None and passed.waiting:
@@ -346,13 +350,13 @@ class Loop:
         """
         planned = under_way.uuid
         if uuid != planned:
-            other = self._starting.get(uuid)
-            if other is None and self._state.is_busy(uuid):
+            other_start = self._starting.get(uuid)
+            if other_start is None and self._state.is_busy(uuid):
                 raise Conflict(f"{uuid}: an earlier action on it is under way")
-            if self._state.exchange(planned, uuid) and other is not None:
+            if self._state.exchange(planned, uuid) and other_start is not None:
                 # Its own call finds its container locked, and takes an alternative too.
-                other.uuid = planned
-                self._starting[planned] = other
+                other_start.uuid = planned
+                self._starting[planned] = other_start
             else:
                 del self._starting[planned]
                 self._state.hold(planned, _OUTPACED, now=self._clock())

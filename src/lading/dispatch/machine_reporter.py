@@ -88,10 +88,10 @@ class MachineReporter:
         body = None if present == self._sent else msgspec.to_builtins(present)
         answer = await self._client.request("POST", "dispatch/machines", body={"report": body})
         read = read_answer(answer)
-        self._sent = present if read.known else None
-        for one in read.orders:
+        self._sent = present if read.is_known else None
+        for order in read.orders:
             if source is not None:
-                await self._carry_out(one, source)
+                await self._carry_out(order, source)
 
     async def _carry_out(self, order: MachineOrder, source: MachineSource) -> None:
         event(
@@ -117,19 +117,21 @@ def describe_worker(
     view: FleetView, worker: str, look_up: LookUp, *, kind: MachineKind
 ) -> MachineState:
     """A worker of a view with what runs there."""
-    here = {
+    running = {
         uuid: process
         for uuid, process in view.processes.items()
         if process.alive and worker in (process.worker, *process.others)
     }
     # One that asks for its resources has not got them yet.
-    needs = ((look_up(uuid), process) for uuid, process in here.items() if not process.asking)
-    found = next((one for one in view.workers if one.id == worker), None)
+    needs = ((look_up(uuid), process) for uuid, process in running.items() if not process.asking)
+    shown = next((candidate for candidate in view.workers if candidate.id == worker), None)
     return MachineState(
         id=worker,
         kind=kind,
-        state="running" if here else "idle",
-        total=amount(found.capacity) if found is not None else amount(total(())),
-        reserved=amount(total(process.takes(one.need) for one, process in needs if one)),
-        containers=tuple(sorted(here))[:4096],
+        state="running" if running else "idle",
+        total=amount(shown.capacity) if shown is not None else amount(total(())),
+        reserved=amount(
+            total(process.takes(container.need) for container, process in needs if container)
+        ),
+        containers=tuple(sorted(running))[:4096],
     )

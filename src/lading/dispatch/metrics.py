@@ -64,7 +64,7 @@ class DispatchMetrics:
 
     def note_statuses(self, statuses: Mapping[str, WaitStatus]) -> None:
         """Keep the number of waiting containers by reason."""
-        self._reasons = Tally(str(one.category) for one in statuses.values())
+        self._reasons = Tally(str(status.category) for status in statuses.values())
 
     def families(self) -> Iterator[Metric]:
         """The gauges."""
@@ -72,7 +72,7 @@ class DispatchMetrics:
         yield plain(
             "lading_dispatcher_fleet_known",
             "1 once the dispatcher knows the workers of its fleet, 0 before.",
-            float(view.known),
+            float(view.is_known),
         )
         yield plain(
             "lading_dispatcher_workers",
@@ -85,7 +85,9 @@ class DispatchMetrics:
             len(view.unasked),
         )
         processes = view.processes.values()
-        states = Tally(_state(one.alive, one.waiting, one.idle) for one in processes)
+        states = Tally(
+            _state(process.alive, process.waiting, process.idle) for process in processes
+        )
         yield gauge(
             "lading_dispatcher_supervisors",
             "Supervisors by state: waiting (handed over), running, saving (the command has ended), "
@@ -105,7 +107,9 @@ class DispatchMetrics:
     def _resources(self) -> Iterator[Metric]:
         view, queue = self._view, self._queue
         # Of a batch system a worker is a kind of node, of which it has any number.
-        capacity = sum((one.capacity for one in view.workers if not one.queues), Resources())
+        capacity = sum(
+            (worker.capacity for worker in view.workers if not worker.queues), Resources()
+        )
         needs = (
             process.takes(record.need)
             for uuid, process in view.processes.items()
@@ -116,13 +120,13 @@ class DispatchMetrics:
         yield gauge(
             "lading_dispatcher_vcpus",
             "VCPUs by kind: capacity of the workers (0 for a batch system), taken by containers.",
-            [(kind, float(one.vcpus)) for kind, one in pairs],
+            [(kind, float(amounts.vcpus)) for kind, amounts in pairs],
             ["kind"],
         )
         yield gauge(
             "lading_dispatcher_memory_bytes",
             "RAM by kind: capacity of the workers (0 for a batch system), taken by containers.",
-            [(kind, float(one.ram)) for kind, one in pairs],
+            [(kind, float(amounts.ram)) for kind, amounts in pairs],
             ["kind"],
         )
 

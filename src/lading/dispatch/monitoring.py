@@ -63,9 +63,9 @@ def _check(head: HttpHead, *, token: str) -> None:
     check_management_token(given.strip() if kind.lower() in ("bearer", "oauth2") else "", token)
 
 
-def parse_address(text: str, *, key: str) -> tuple[str, int]:
+def parse_address(address: str, *, key: str) -> tuple[str, int]:
     """Host and port of HOST:PORT. Raises Invalid, naming the key of the configuration."""
-    host, _, port = text.rpartition(":")
+    host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise Invalid(f"configuration: {key}: {text!r}; it must be HOST:PORT")
+        raise Invalid(f"configuration: {key}: {address!r}; it must be HOST:PORT")
     return host.strip("[]"), int(port)

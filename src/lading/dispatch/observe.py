@@ -44,15 +44,15 @@ def differences(
     has no process needs no action.
     """
     # Without the processes every container would look as if its supervisor were gone.
-    if not view.known:
+    if not view.is_known:
         return []
-    found: list[tuple[str, ReconcileAction]] = []
+    actions: list[tuple[str, ReconcileAction]] = []
     for uuid in (*queue.others, *(uuid for uuid in view.processes if uuid not in queue.others)):
         if state.may_act(uuid, now=now):
             action = _difference(uuid, queue, view, state, now=now)
             if action is not ReconcileAction.LEAVE:
-                found.append((uuid, action))
-    return found
+                actions.append((uuid, action))
+    return actions
 
 
 def snapshot(
@@ -73,10 +73,10 @@ def snapshot(
     queued, runners = queue.entries(), queue.workflow_runners()
     if any(worker.queues for worker in view.workers):
         queued, runners = (*queued, *runners), ()
-    if not view.known:
+    if not view.is_known:
         return Snapshot(queue=queued, workflow_runners=runners)
     if queue.has_gangs:
-        queued = tuple(_spread(one, view.workers) for one in queued)
+        queued = tuple(_spread(container, view.workers) for container in queued)
     placed = {uuid: (process.worker, *process.others) for uuid, process in view.processes.items()}
     placed.update((uuid, (worker, *state.others(uuid))) for uuid, worker in state.starting)
     at: dict[str, list[str]] = {}
@@ -90,10 +90,10 @@ def snapshot(
     workers = tuple(
         _occupied(
             worker,
-            tuple(_occupants(worker, there, queue, view, state, spread, now=now)),
+            tuple(_occupants(worker, uuids, queue, view, state, spread, now=now)),
             queue,
         )
-        if (there := (*at.get(worker.id, ()), *anywhere))
+        if (uuids := (*at.get(worker.id, ()), *anywhere))
         else worker
         for worker in view.workers
     )
@@ -105,29 +105,31 @@ def snapshot(
         queue=queued,
         workflow_runners=runners,
         workers=workers,
-        held=state.held(now=now) | state.unread(queue),
+        held_back=state.held(now=now) | state.unread(queue),
         quota=state.quota,
         most=most,
         shortage=view.shortage,
         now=now,
-        kept=state.kept,
+        kept_rooms=state.kept_rooms,
         passing=state.passing,
         busy_at=busy[0],
         overloaded_at=busy[1],
     )
 
 
-def _occupied(worker: FleetWorker, there: tuple[Occupant, ...], queue: Queue) -> FleetWorker:
+def _occupied(worker: FleetWorker, occupants: tuple[Occupant, ...], queue: Queue) -> FleetWorker:
     """A worker of the view with its occupants; a batch system shares out its nodes itself."""
     runners = (
-        () if worker.queues else tuple(one for one in there if _runs_workflow(queue.get(one.uuid)))
+        ()
+        if worker.queues
+        else tuple(occupant for occupant in occupants if _runs_workflow(queue.get(occupant.uuid)))
     )
     # Done for each busy worker at each step: `replace` would take twice as long.
     return FleetWorker(
         worker.id, worker.capacity, worker.partitions, worker.queues, worker.closed,
         worker.gpu_kinds, worker.gpu_numbers, worker.nodes,
-        tuple(one for one in there if one not in runners), runners, worker.others,
-        worker.internet_fault, worker.gpu_fault,
+        tuple(occupant for occupant in occupants if occupant not in runners), runners,
+        worker.others, worker.internet_fault, worker.gpu_fault,
     )  # fmt: skip
 
 
@@ -138,13 +140,13 @@ def _spread(container: TrackedContainer, workers: Iterable[FleetWorker]) -> Trac
     """
     if container.nodes == 1:
         return container
-    able = [one for one in workers if one.queues and one.takes(container.partitions)]
-    if any(container.need.fits(one.capacity) for one in able):
+    able = [worker for worker in workers if worker.queues and worker.takes(container.partitions)]
+    if any(container.need.fits(worker.capacity) for worker in able):
         return container
     each = container.each
     enough = any(
-        one.machines(container.partitions) >= container.nodes and each.fits(one.capacity)
-        for one in able
+        worker.machines(container.partitions) >= container.nodes and each.fits(worker.capacity)
+        for worker in able
     )
     return replace(container, need=each) if enough else container
 
@@ -161,26 +163,26 @@ def statuses(
     # To explain is to plan again: not where all have started, as between plain requests.
     if not queue.waiting and not any(map(_unstarted, queue.others.values())):
         return {}
-    found = dict(explain(snapshot(queue, view, state, now=now)))
+    reasons = dict(explain(snapshot(queue, view, state, now=now)))
     for uuid, record in queue.waiting.items():
         if record.lacks:
-            found[uuid] = WaitStatus(
+            reasons[uuid] = WaitStatus(
                 Category.PARTITION,
                 f"Not for this dispatcher: it asks for {record.lacks}, which none of its machines "
                 "offers (Containers.Capabilities). It stays queued until one does.",
             )
         elif not record.sized:
-            found[uuid] = WaitStatus(Category.UNSIZED, f"Cannot be sized: {record.fault}.")
+            reasons[uuid] = WaitStatus(Category.UNSIZED, f"Cannot be sized: {record.fault}.")
     for uuid, process in view.processes.items():
         if process.note:
             cause = f"({process.note.rstrip('.')})" if process.waiting else ""
-            found[uuid] = WaitStatus(Category.PREPARING, process.note, cause)
+            reasons[uuid] = WaitStatus(Category.PREPARING, process.note, cause)
         elif process.asking:
-            found[uuid] = _asking(queue.get(uuid))
-    return {uuid: one for uuid, one in found.items() if _unstarted(queue.get(uuid))}
+            reasons[uuid] = _asking(queue.get(uuid))
+    return {uuid: status for uuid, status in reasons.items() if _unstarted(queue.get(uuid))}
 
 
-def admitted(seen: Snapshot, queue: Queue, view: FleetView) -> list[str]:
+def admitted(snapshot: Snapshot, queue: Queue, view: FleetView) -> list[str]:
     """The containers that were prepared without their VCPUs and may take them now."""
     asking = {
         uuid: _place(uuid, queue.get(uuid))
@@ -190,8 +192,8 @@ def admitted(seen: Snapshot, queue: Queue, view: FleetView) -> list[str]:
     return (
         [
             uuid
-            for worker in seen.workers
-            for uuid in passing.admitted(worker, asking, now=seen.now, limit=seen.passing)
+            for worker in snapshot.workers
+            for uuid in passing.admitted(worker, asking, now=snapshot.now, limit=snapshot.passing)
         ]
         if asking
         else []
@@ -230,14 +232,14 @@ def _difference(
         # A process without a known record: the record is fetched before a decision.
         return ReconcileAction.REREAD
     mine = queue.holds(record)
-    seen = _process_state(uuid, view, state)
-    is_missing = mine and seen is ProcessState.ABSENT and not record.final
+    process_state = _process_state(uuid, view, state)
+    is_missing = mine and process_state is ProcessState.ABSENT and not record.final
     if is_missing and state.leave_to_twin(record, now=now):
         return ReconcileAction.LEAVE
     return decide(
         Case(
             record=record_state(record, mine=mine),
-            process=seen,
+            process=process_state,
             fresh=record.version > state.read_after(uuid),
             lingering=process is not None
             and process.alive
@@ -261,7 +263,7 @@ def _occupants(
         if record is None:
             need = worker.capacity
             need = need if process is None else process.takes(need)
-            yield Occupant(uuid=uuid, need=need, started=state.began(uuid), place=None)
+            yield Occupant(uuid=uuid, need=need, started=state.began(uuid), queue_place=None)
         elif record.state is not ContainerState.COMPLETE or (
             # Another dispatcher has run it; an alternative that was locked takes its place here.
             process is None and state.is_starting(uuid)
@@ -276,7 +278,7 @@ def _occupants(
             began = state.began(uuid)
             ends = expected_times.expected_end(record, began=began, now=now)
             yield Occupant(
-                uuid=uuid, need=need, started=began, ends=ends, place=record.place,
+                uuid=uuid, need=need, started=began, ends=ends, queue_place=record.place,
                 asks=process is not None and process.asking, gpu=record.gpu,
             )  # fmt: skip
 

@@ -96,7 +96,7 @@ class Queue:
         self.shared = False
         """Whether other dispatchers lock containers of this queue."""
         self._window = self._workflow_window = Window()
-        self._wanted = frozenset(self.fields)
+        self._field_set = frozenset(self.fields)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -131,15 +131,15 @@ class Queue:
         # Kept until a waiting record changes: most steps are taken for other reasons.
         if self._entries is None:
             shown = [
-                one
-                for one in self._waiting.values()
-                if one.sized and self._window_of(one).shows(one)
+                record
+                for record in self._waiting.values()
+                if record.sized and self._window_of(record).shows(record)
             ]
             self._entries = (
-                tuple(one for one in shown if not one.runs_workflow),
-                tuple(one for one in shown if one.runs_workflow),
+                tuple(record for record in shown if not record.runs_workflow),
+                tuple(record for record in shown if record.runs_workflow),
             )
-            self._has_gangs = any(one.nodes > 1 for one in shown)
+            self._has_gangs = any(record.nodes > 1 for record in shown)
         return self._entries
 
     @property
@@ -229,22 +229,22 @@ class Queue:
         """Learn from a list answer; `asked`: the uuids asked for by name, so that a missing one is
         known as missing.
         """
-        found = set()
+        listed = set()
         for item in items:
             uuid = str(item["uuid"])
-            found.add(uuid)
+            listed.add(uuid)
             old = self.get(uuid)
             fresh = _read(item, old, version=ticket, now=now, plans_disk=self._plans_disk)
             if fresh.state is ContainerState.QUEUED:
-                wanted = constraints.capabilities(_mapping(item.get("runtime_constraints")))
-                lacks = capabilities.lacking(wanted, self._offered) if wanted else ""
+                required = constraints.capabilities(_mapping(item.get("runtime_constraints")))
+                lacks = capabilities.lacking(required, self._offered) if required else ""
                 fresh = replace(fresh, lacks=lacks) if lacks else fresh
             if fresh.preemptible and not fresh.partitions:
                 fresh = replace(fresh, partitions=self._preemptible_partitions)
             self._learn(fresh)
         # The rows of a list that were asked for by name and are missing have been deleted.
         for uuid in asked:
-            if uuid not in found:
+            if uuid not in listed:
                 self._learn(TrackedContainer(uuid=uuid, state=None, version=ticket))
 
     def hear(self, item: Mapping[str, object], *, now: float) -> bool:
@@ -252,7 +252,11 @@ class Queue:
         attributes are missing or later ones may be known, the record must be fetched.
         """
         uuid = str(item.get("uuid") or "")
-        if self.get(uuid) is not None or uuid in self._forgotten or not item.keys() >= self._wanted:
+        if (
+            self.get(uuid) is not None
+            or uuid in self._forgotten
+            or not item.keys() >= self._field_set
+        ):
             return False
         # What an answer under way knows of later comes by an event, too.
         self.merge([item], ticket=self.ticket(), now=now)
@@ -340,13 +344,13 @@ class Queue:
         if old is None and self._is_beyond(record):
             return
         # A known record that moves behind the window is kept: it may be locked already.
-        known = self._forgotten.get(record.uuid, 0) if old is None else old.version
+        known_version = self._forgotten.get(record.uuid, 0) if old is None else old.version
         # An event may be newer than the answer to a request sent before or after it. In any case a
         # container that has run does not wait again.
         back = (
             old is not None and record.state is not None and _RANK[record.state] < _RANK[old.state]
         )
-        if known <= record.version and not back:
+        if known_version <= record.version and not back:
             self._store(record)
 
     def _store(self, record: TrackedContainer) -> None:
@@ -403,7 +407,9 @@ def _read(
         shares_vcpus=shares,
         ram=_whole(sized.get("ram")),
         fault=fault,
-        partitions=tuple(str(one) for one in partitions) if isinstance(partitions, list) else (),
+        partitions=tuple(str(partition) for partition in partitions)
+        if isinstance(partitions, list)
+        else (),
         gpu=requested_gpus(sized) if _mapping(sized.get("gpu")).get("device_count") else NO_GPU,
         internet=constraints.has_internet(sized),
         max_run_time=_whole(scheduling.get("max_run_time")),
@@ -414,7 +420,7 @@ def _read(
         run_time=_whole(scheduling.get(spot.RUN_TIME)),
         image=image,
         user=str(item.get("runtime_user_uuid") or ""),
-        seen=now if old is None else old.seen,
+        seen_at=now if old is None else old.seen_at,
         version=version,
     )
 

@@ -64,7 +64,7 @@ class QueueSync:
         self._clock = clock
         self._pending: dict[str, None] = {}
         self._under_way: dict[str, int] = {}
-        self._wanted = asyncio.Event()
+        self._requested = asyncio.Event()
         self.look_due = asyncio.Event()
         """Set when a look is due before its interval is over."""
         self._refilling = False
@@ -79,7 +79,7 @@ class QueueSync:
         # A fetch that began later has the state that the caller wants already.
         if self._under_way.get(uuid, -1) <= after:
             self._pending[uuid] = None
-            self._wanted.set()
+            self._requested.set()
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -133,8 +133,8 @@ class QueueSync:
         """Fetch pending records for ever."""
         pause = self._settings.retry_first
         while True:
-            await self._wanted.wait()
-            self._wanted.clear()
+            await self._requested.wait()
+            self._requested.clear()
             try:
                 # Records named during a fetch are fetched by the next turn of this loop, without a
                 # timer.
@@ -145,7 +145,7 @@ class QueueSync:
                 event(_logger, "records not fetched", why=error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, self._settings.retry_longest)
-                self._wanted.set()
+                self._requested.set()
 
     async def look(self) -> None:
         """Look at everything for ever: now, when asked, and every `poll_interval`."""
@@ -200,12 +200,12 @@ class QueueSync:
         with self._queue.fetch() as ticket:
             # Before the first request: what comes meanwhile by an event is not missing in the
             # answer.
-            known, found = self._queue.uuids(), set[str]()
+            known_uuids, listed = self._queue.uuids(), set[str]()
             async for page in self._client.pages(
                 "containers", filters=self._mine(), select=self._queue.fields
             ):
                 self._queue.merge(page, ticket=ticket, now=self._clock())
-                found |= {item["uuid"] for item in page}
+                listed |= {item["uuid"] for item in page}
             size = most or self._settings.window + self._extra
             waiting, window = await self._first(_QUEUED, size)
             knows_runners = not self._runners_due and self._queue.workflow_window.horizon is None
@@ -216,10 +216,10 @@ class QueueSync:
             # Before `merge`, which drops waiting containers that the window does not show.
             self._queue.show(window, workflows=workflows)
             self._queue.merge([*waiting, *apart], ticket=ticket, now=self._clock())
-            found |= {item["uuid"] for item in (*waiting, *apart)}
+            listed |= {item["uuid"] for item in (*waiting, *apart)}
         # Known ones that no list has were locked by another dispatcher, have ended, or are further
         # back now: each is asked for by its uuid.
-        for uuid in known - found:
+        for uuid in known_uuids - listed:
             record = self._queue.waiting.get(uuid)
             by_events = knows_runners and record is not None and record.runs_workflow
             if not by_events and not self._queue.hides(uuid):
@@ -243,18 +243,18 @@ class QueueSync:
 
     async def _first(self, filters: Sequence[Any], most: int) -> tuple[list[Any], Window]:
         """The first containers that pass the filters, and the window that they fill."""
-        found: list[Any] = []
-        while len(found) < most:
+        containers: list[Any] = []
+        while len(containers) < most:
             # The server gives fewer at a time than it is asked for where it is so configured.
             page = await self._client.list(
                 "containers", filters=filters, order=_ORDER, select=self._queue.fields,
-                limit=most - len(found), offset=len(found),
+                limit=most - len(containers), offset=len(containers),
             )  # fmt: skip
             if not page:
                 break
-            found += page
+            containers += page
         # The order of `_ORDER` is that of `place`, so that the last one is the horizon.
-        return found, window_of([place(item) for item in found], most=most)
+        return containers, window_of([place(item) for item in containers], most=most)
 
     def _mine(self) -> list[list[object]]:
         return [["locked_by_uuid", "=", self._token], ["state", "in", ["Locked", "Running"]]]
@@ -265,14 +265,14 @@ class QueueSync:
         old = _attribute(item.properties, "old_attributes", "state")
         new = _attribute(item.properties, "new_attributes", "state")
         by = _attribute(item.properties, "new_attributes", "locked_by_uuid")
-        known = self._queue.get(item.object_uuid) is not None
+        is_known = self._queue.get(item.object_uuid) is not None
         if item.record and self._queue.hear(item.record, now=self._clock()):
             self._wake.set()
             return
         # A change of the state alone, of a known container, needs no request.
         if self._queue.advance(item.object_uuid, old=old, new=new, locked_by=by):
             # Most events are about containers of other dispatchers.
-            if known:
+            if is_known:
                 self._wake.set()
         else:
             self.reread(item.object_uuid, after=self._queue.ticket())
@@ -281,8 +281,8 @@ class QueueSync:
         """The containers of these uuids that there are. The server may give fewer at a time than it
         is asked for.
         """
-        found: dict[str, Any] = {}
-        while missing := [one for one in uuids if one not in found]:
+        by_uuid: dict[str, Any] = {}
+        while missing := [uuid for uuid in uuids if uuid not in by_uuid]:
             page = await self._client.list(
                 "containers",
                 filters=[["uuid", "in", missing]],
@@ -291,8 +291,8 @@ class QueueSync:
             )
             if not page:
                 break
-            found |= {item["uuid"]: item for item in page}
-        return list(found.values())
+            by_uuid |= {item["uuid"]: item for item in page}
+        return list(by_uuid.values())
 
     async def _fetch_batch(self) -> None:
         batch = list(islice(self._pending, _BATCH))

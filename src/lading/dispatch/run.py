@@ -193,7 +193,7 @@ async def until_known(
     """
     telling = asyncio.create_task(_post_trouble(client, fleet, interval), name="standby")
     try:
-        while not (view := fleet.view()).known:
+        while not (view := fleet.view()).is_known:
             if view.trouble:
                 on_trouble()
             await fleet.changed()
@@ -220,10 +220,10 @@ async def _post_trouble(client: ApiClient, fleet: Fleet, interval: float) -> Non
 
 async def _post_to_waiting(client: ApiClient, why: str) -> None:
     filters = [["state", "=", "Queued"], ["priority", ">", 0]]
-    found = await client.list(
+    containers = await client.list(
         "containers", filters=filters, order=["priority desc"], select=["uuid"], limit=_LISTED
     )
     status = {"reason": Category.CAPACITY, "sentence": f"The dispatcher cannot decide yet: {why}."}
-    items = {str(one["uuid"]): status for one in found}
+    items = {str(container["uuid"]): status for container in containers}
     if items:
         await client.request("POST", "dispatch/statuses", body={"items": items, "events": []})

@@ -61,7 +61,7 @@ class ContainerActivity:
     worker: str = ""
     others: tuple[str, ...] = ()
     """The workers of the further ranks of a gang that is being started on several."""
-    given: Resources = NOTHING
+    extra: Resources = NOTHING
     """The extra amount given beyond its need, during its start."""
     began: float | None = None
     """Time of the start by this loop."""
@@ -129,7 +129,7 @@ class DispatchState:
         self._offered: Counter[str] = Counter()
         self._misfits: set[str] = set()
         self._unread: dict[str, None] = {}
-        self.kept: Mapping[str, KeptRoom] = {}
+        self.kept_rooms: Mapping[str, KeptRoom] = {}
         """The rooms that the last plan has kept for waiting containers."""
 
     def _at(self, uuid: str) -> ContainerActivity:
@@ -176,7 +176,7 @@ class DispatchState:
 
     def given(self, uuid: str) -> Resources:
         """The amount that a container is given beyond its need, while it is being started."""
-        return self._at(uuid).given
+        return self._at(uuid).extra
 
     def began(self, uuid: str) -> float:
         """Time of the start by this loop; minus infinity if the container was running before."""
@@ -197,7 +197,7 @@ class DispatchState:
         """
         one = self._change(uuid)
         self._busy[uuid] = None
-        one.busy, one.worker, one.others, one.given = True, worker, others, extra
+        one.busy, one.worker, one.others, one.extra = True, worker, others, extra
         if worker:
             one.began, one.own = now, True
 
@@ -206,7 +206,7 @@ class DispatchState:
         if uuid in self._busy:
             del self._busy[uuid]
             one = self._activities[uuid]
-            one.busy, one.worker, one.others, one.given = False, "", (), NOTHING
+            one.busy, one.worker, one.others, one.extra = False, "", (), NOTHING
 
     def may_act(self, uuid: str, *, now: float) -> bool:
         """Whether nothing is under way and no pause holds."""
@@ -239,20 +239,20 @@ class DispatchState:
                 if not self._offered[uuid]:
                     del self._offered[uuid]
 
-    def exchange(self, uuid: str, other: str) -> bool:
-        """Note that a start of `uuid` has locked its alternative `other`, which takes its place on
-        the worker. Returns whether a start of `other` was under way; then `uuid` takes that one's
-        place, else no start of `uuid` is under way any more.
+    def exchange(self, uuid: str, alternative: str) -> bool:
+        """Note that a start of `uuid` has locked `alternative`, which takes its place on the
+        worker. Returns whether a start of `alternative` was under way: then `uuid` takes the place
+        of that start, else no start of `uuid` is under way any more.
         """
-        one, two = self._change(uuid), self._change(other)
-        was_starting = two.busy
-        one.worker, two.worker = two.worker, one.worker
-        one.given, two.given = two.given, one.given
-        one.began, two.began = two.began if was_starting else None, one.began
-        self._busy[other] = None
-        two.busy = two.own = True
+        planned, locked = self._change(uuid), self._change(alternative)
+        was_starting = locked.busy
+        planned.worker, locked.worker = locked.worker, planned.worker
+        planned.extra, locked.extra = locked.extra, planned.extra
+        planned.began, locked.began = locked.began if was_starting else None, planned.began
+        self._busy[alternative] = None
+        locked.busy = locked.own = True
         if not was_starting:
-            one.busy = one.own = False
+            planned.busy = planned.own = False
             del self._busy[uuid]
         return was_starting
 
@@ -262,20 +262,22 @@ class DispatchState:
         """Take note of the processes. Returns the processes that have ended since the last look."""
         ended = []
         for uuid, process in view.processes.items():
-            one = self._change(uuid)
-            if one.alive and not process.alive:
+            activity = self._change(uuid)
+            if activity.alive and not process.alive:
                 ended.append(uuid)
                 # The record was read before the end was seen: only a later version may show the
                 # supervisor's last write.
-                one.gone = queue.ticket()
+                activity.gone = queue.ticket()
             # A process in the view was started with this token, by this dispatcher or an earlier
             # one.
-            one.alive, one.own = process.alive, True
-        for uuid in [one for one in self._with_process if one not in view.processes]:
-            one = self._activities[uuid]
-            if one.alive:
+            activity.alive, activity.own = process.alive, True
+        for uuid in [
+            known_uuid for known_uuid in self._with_process if known_uuid not in view.processes
+        ]:
+            activity = self._activities[uuid]
+            if activity.alive:
                 ended.append(uuid)
-            one.alive, one.gone = None, queue.ticket()
+            activity.alive, activity.gone = None, queue.ticket()
         self._with_process = dict.fromkeys(view.processes)
         return ended
 
@@ -456,13 +458,13 @@ class DispatchState:
             one.misfit_since = one.reported = None
             self._misfits.discard(uuid)
 
-    def is_news(self, uuid: str, text: str) -> bool:
+    def is_news(self, uuid: str, reason: str) -> bool:
         """Whether the reason why a container fits no worker differs from the last reported one,
         which it replaces.
         """
-        one = self._change(uuid)
+        activity = self._change(uuid)
         self._misfits.add(uuid)
-        news, one.reported = one.reported != text, text
+        news, activity.reported = activity.reported != reason, reason
         return news
 
     def note_waits(
@@ -473,7 +475,7 @@ class DispatchState:
         """
         for uuid, status in statuses.items():
             record = queue.get(uuid)
-            seen = now if record is None else max(record.seen, self.began(uuid))
+            seen = now if record is None else max(record.seen_at, self.began(uuid))
             found = wait_reasons.note_wait(self._at(uuid).waits, status, began=seen, now=now)
             if found:
                 self._change(uuid).waits = found

@@ -108,10 +108,12 @@ class StatusPublisher:
         of the client.
         """
         current = dict(self._look())
-        changed = {uuid: one for uuid, one in current.items() if self._posted.get(uuid) != one}
+        changed = {
+            uuid: status for uuid, status in current.items() if self._posted.get(uuid) != status
+        }
         items: dict[str, object] = {
-            uuid: {"reason": one.category, "sentence": one.sentence}
-            for uuid, one in changed.items()
+            uuid: {"reason": status.category, "sentence": status.sentence}
+            for uuid, status in changed.items()
         }
         # Containers that have begun, or are gone: an empty text withdraws their status.
         items |= {uuid: "" for uuid in self._posted if uuid not in current}
@@ -146,7 +148,7 @@ class DecisionEntry:
 
     uuid: str
     decision: DecisionKind
-    text: str
+    sentence: str
     at: float
     waited: str = ""
 
@@ -159,9 +161,9 @@ class DecisionLog:
         self._entries: deque[DecisionEntry] = deque(maxlen=_MOST)
         self.on_entry: Callable[[], None] = lambda: None
 
-    def note(self, uuid: str, decision: DecisionKind, text: str, *, waited: str = "") -> None:
+    def note(self, uuid: str, decision: DecisionKind, sentence: str, *, waited: str = "") -> None:
         """Remember a decision."""
-        self._entries.append(DecisionEntry(uuid, decision, text, self._clock(), waited))
+        self._entries.append(DecisionEntry(uuid, decision, sentence, self._clock(), waited))
         self.on_entry()
 
     def take(self) -> list[DecisionEntry]:
@@ -177,13 +179,13 @@ class DecisionLog:
         now = self._clock()
         return [
             {
-                "container_uuid": one.uuid,
-                "event_type": one.decision.value,
-                "text": one.text,
-                "age": max(0.0, now - one.at),
-                **({"waited": one.waited} if one.waited else {}),
+                "container_uuid": entry.uuid,
+                "event_type": entry.decision.value,
+                "text": entry.sentence,
+                "age": max(0.0, now - entry.at),
+                **({"waited": entry.waited} if entry.waited else {}),
             }
-            for one in entries
+            for entry in entries
         ]
 
     def __len__(self) -> int:

@@ -114,7 +114,7 @@ class FakeFleet:
             for uuid, process in self.processes.items()
         }
         return FleetView(
-            known=self._is_known,
+            is_known=self._is_known,
             workers=self.workers,
             processes=shown if self._is_known else {},
             unasked=self.unasked,

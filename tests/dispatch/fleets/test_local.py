@@ -85,7 +85,7 @@ async def test_processes_outlive_the_fleet_and_are_adopted(tmp_path: Path) -> No
         await ready(first)
         await first.start(ASSIGNMENT)
     async with local(tmp_path) as second:
-        await until(second, lambda view: view.known)
+        await until(second, lambda view: view.is_known)
         assert second.view().processes[UUID].alive
         await kill(second)
         await second.clean(UUID)
@@ -156,7 +156,7 @@ async def test_nothing_is_offered_while_the_warm_parent_is_gone(tmp_path: Path) 
     async with local(tmp_path, parent="leave") as fleet:
         await asyncio.wait_for(_some_restarts(fleet), 60)
         assert fleet.view().workers == ()
-        assert not fleet.view().known
+        assert not fleet.view().is_known
         with pytest.raises(Unavailable):
             await fleet.start(ASSIGNMENT)
 
@@ -209,7 +209,7 @@ async def test_what_cannot_be_cleared_away_is_told(tmp_path: Path) -> None:
 async def test_a_warm_parent_that_cannot_list_is_not_used(tmp_path: Path, fault: str) -> None:
     async with local(tmp_path, parent=fault, ready_timeout=0.2, stop_timeout=0.2) as fleet:
         await _some_restarts(fleet)
-        assert not fleet.view().known
+        assert not fleet.view().is_known
 
 
 async def test_nonsense_is_ignored(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ async def test_a_program_that_is_not_there_is_tried_again(tmp_path: Path) -> Non
     async with LocalFleet(settings) as fleet:
         for _ in range(10):
             await asyncio.sleep(0)
-        assert not fleet.view().known
+        assert not fleet.view().is_known
 
 
 async def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ async def test_an_image_is_ready_once_a_command_with_it_has_ended(tmp_path: Path
     async with local(tmp_path, start="idle") as fleet:
         fleet.settings = replace(fleet.settings, template={"behave": "idle", "api_socket": "/s"})
         await ready(fleet)
-        await fleet.start(replace(ASSIGNMENT, known=known))
+        await fleet.start(replace(ASSIGNMENT, records=known))
         await until(fleet, lambda view: view.ready_images == ("image",))
         # The end of a supervisor that did not say so is a fault.
         await kill(fleet)
@@ -290,7 +290,7 @@ async def test_no_image_counts_as_ready_without_the_local_socket(tmp_path: Path)
     known: dict[str, Any] = {"container": {"container_image": "image"}}
     async with local(tmp_path, start="idle") as fleet:
         await ready(fleet)
-        await fleet.start(replace(ASSIGNMENT, known=known))
+        await fleet.start(replace(ASSIGNMENT, records=known))
         await until(fleet, lambda view: view.processes[UUID].idle)
         assert fleet.view().ready_images == ()
         await kill(fleet)
@@ -395,14 +395,14 @@ async def test_dispatchers_of_one_machine_share_it(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_started_where_the_disk_is_almost_full(tmp_path: Path) -> None:
-    async with local(tmp_path, kept=Amount(1 << 60, 0), disk_interval=0.01) as fleet:
+    async with local(tmp_path, reserve=Amount(1 << 60, 0), disk_interval=0.01) as fleet:
         await until(fleet, lambda view: "is almost full" in view.shortage)
-        fleet.settings = replace(fleet.settings, kept=Amount(0, 0))
+        fleet.settings = replace(fleet.settings, reserve=Amount(0, 0))
         await until(fleet, lambda view: view.shortage == "")
 
 
 async def test_each_view_looks_at_the_disk(tmp_path: Path) -> None:
     async with local(tmp_path, disk_interval=3600) as fleet:
         assert fleet.view().shortage == ""
-        fleet.settings = replace(fleet.settings, kept=Amount(1 << 60, 0))
+        fleet.settings = replace(fleet.settings, reserve=Amount(1 << 60, 0))
         assert "is almost full" in fleet.view().shortage

@@ -31,7 +31,7 @@ class FakeProcesses:
     def view(self) -> FleetView:
         """One worker."""
         return FleetView(
-            known=True,
+            is_known=True,
             workers=(FleetWorker("local", Resources(4, 8 * GIB)),),
             processes={
                 "a": SupervisorProcess("local"),
@@ -71,7 +71,7 @@ def _with_gpus(tmp_path: Path) -> tuple[LocalMachine, GpuWatch, Path]:
     root = make_devices(tmp_path / "tree", cuda=1, real=False)
     add_information(root, 0)
     known = Gpu(targets=("8.6",), driver="12.2", vram=24 * GIB)
-    gpus = GpuWatch(root, locks=tmp_path / "locks", known=known)
+    gpus = GpuWatch(root, locks=tmp_path / "locks", configured=known)
     machine = LocalMachine(
         FakeProcesses(),
         worker="local",
@@ -117,7 +117,7 @@ async def test_an_order_to_hold_outlives_the_dispatcher(tmp_path: Path) -> None:
     assert (found.behavior, found.note, found.actions[0]) == ("hold", "new disk", "run")
     await later.act("local", MachineAction.RUN, "")
     assert _machine(tmp_path).shortage == ""
-    assert [one.text for one in later.machines().history] == ["run"]
+    assert [one.sentence for one in later.machines().history] == ["run"]
 
 
 async def test_a_machine_is_held_without_a_reason(tmp_path: Path) -> None:

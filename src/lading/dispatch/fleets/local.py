@@ -78,9 +78,9 @@ class LocalFleet:
         self._processes: dict[str, SupervisorProcess] = {}
         self._pidfds: dict[str, int] = {}
         self._early: set[str] = set()
-        self._said: dict[str, SupervisorProcess] = {}
+        self._announced: dict[str, SupervisorProcess] = {}
         self._idle: dict[str, None] = {}
-        self._known = False
+        self._is_known = False
         self._channel: PacketChannel | None = None
         self._change = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -139,9 +139,9 @@ class LocalFleet:
         # Without a channel nothing can be started: the worker is left out, so that nothing is
         # locked for it.
         workers = (self._worker(),) if self._channel is not None else ()
-        is_held = self.machine_source.held is not None
+        is_held = self.machine_source.hold_reason is not None
         return FleetView(
-            known=self._known,
+            is_known=self._is_known,
             workers=workers,
             processes=dict(self._processes),
             shortage=self.machine_source.shortage if is_held else self._shortage,
@@ -175,9 +175,9 @@ class LocalFleet:
         """Resources of the containers here that have not ended."""
         containers = ((self._look_up(uuid), process) for uuid, process in self._processes.items())
         return total(
-            process.takes(one.need)
-            for one, process in containers
-            if one is not None and not one.final
+            process.takes(container.need)
+            for container, process in containers
+            if container is not None and not container.final
         )
 
     async def changed(self) -> None:
@@ -204,7 +204,7 @@ class LocalFleet:
                 raise Unavailable(
                     "Another dispatcher of this machine was quicker to give the room away."
                 )
-        self._images.begin(uuid, assignment.known.get("container"))
+        self._images.begin(uuid, assignment.records.get("container"))
         try:
             answer = await self._connected().request(
                 "start", timeout=self.settings.start_timeout, assignment=self._message(assignment)
@@ -270,8 +270,8 @@ class LocalFleet:
             "supervisor_token": assignment.token,
             "run_directory": str(self.settings.run_directory / assignment.uuid),
             "is_started": assignment.is_started,
-            "known": assignment.known
-            if len(msgspec.json.encode(assignment.known)) <= _MOST_KNOWN
+            "known": assignment.records
+            if len(msgspec.json.encode(assignment.records)) <= _MOST_KNOWN
             else {},
         }
 
@@ -326,7 +326,7 @@ class LocalFleet:
     def _look_at_disk(self) -> None:
         # Without an answer of the file system the last result stays.
         with contextlib.suppress(OSError):
-            shortage = is_short(self.settings.run_directory, self.settings.kept)
+            shortage = is_short(self.settings.run_directory, self.settings.reserve)
             if bool(shortage) != bool(self._shortage):
                 event(
                     _logger,
@@ -369,12 +369,12 @@ class LocalFleet:
             finally:
                 self._channel = None
                 self._early.clear()
-                self._said.clear()
+                self._announced.clear()
                 self._idle = {uuid: None for uuid in self._idle if uuid in self._pidfds}
                 # Supervisors that see the end of the warm parent do not wait for room any more.
                 for uuid in [
-                    one
-                    for one, process in self._processes.items()
+                    supervised
+                    for supervised, process in self._processes.items()
                     if process.preparing or process.asking
                 ]:
                     self._show(uuid, SupervisorProcess(WORKER))
@@ -421,7 +421,7 @@ class LocalFleet:
         for uuid in _uuids(answer.get("dead")):
             self._processes.setdefault(uuid, SupervisorProcess(WORKER, alive=False))
         # Nothing is known before the first list: an earlier dispatcher's supervisors may still run.
-        self._known = True
+        self._is_known = True
         self._channel = channel
         self._change.set()
 
@@ -442,7 +442,7 @@ class LocalFleet:
             if (
                 # Beyond the limit a container that prepares keeps its resources, so that no other
                 # one is started for them.
-                sum(one.preparing for one in self._processes.values())
+                sum(process.preparing for process in self._processes.values())
                 < self.settings.most_preparing
             ):
                 self._show(uuid, SupervisorProcess(WORKER, preparing=True))
@@ -466,7 +466,7 @@ class LocalFleet:
                 os.close(descriptor)
                 continue
             self._pidfds[uuid] = descriptor
-            self._processes[uuid] = self._said.pop(uuid, SupervisorProcess(WORKER))
+            self._processes[uuid] = self._announced.pop(uuid, SupervisorProcess(WORKER))
             # Readable once the process has ended (pidfd_open(2)), independent of the warm parent.
             loop.add_reader(descriptor, self._died, uuid)
             if uuid in self._early:
@@ -481,7 +481,7 @@ class LocalFleet:
             self._processes[uuid] = process
             self._change.set()
         else:
-            self._said[uuid] = process
+            self._announced[uuid] = process
 
     def _mark_idle(self) -> None:
         """Show the processes that became idle first as idle, up to the allowed number."""

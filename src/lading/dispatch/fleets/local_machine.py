@@ -81,37 +81,37 @@ class LocalMachine:
         self._wall = wall
         self._root = root
         self._history: deque[MachineNote] = deque(maxlen=MOST_NOTES)
-        self.held: str | None = None
+        self.hold_reason: str | None = None
         """The reason for which it is held, None when it is not."""
         with suppress(OSError, UnicodeDecodeError):
-            self.held = self._path.read_text()
+            self.hold_reason = self._path.read_text()
 
     @property
     def shortage(self) -> str:
         """Reason why no container is started here, or ""."""
-        if self.held is None:
+        if self.hold_reason is None:
             return ""
-        return f"An admin holds this machine{f': {self.held}' if self.held else ''}"
+        return f"An admin holds this machine{f': {self.hold_reason}' if self.hold_reason else ''}"
 
     def machines(self) -> MachineReport:
         """This machine."""
         view = self._fleet.view()
         state = describe_worker(view, self._worker, self._look_up, kind=MachineKind.HOST)
-        lasting = MachineAction.HOLD if self.held is None else MachineAction.RUN
+        lasting = MachineAction.HOLD if self.hold_reason is None else MachineAction.RUN
         kill = (MachineAction.KILL,) if state.containers else ()
         gpus = self._gpus
         restore = (MachineAction.RESTORE,) if gpus and gpus.may_restore else ()
         state = msgspec.structs.replace(
             state,
             type=socket.gethostname()[:400],
-            behavior="run" if self.held is None else "hold",
+            behavior="run" if self.hold_reason is None else "hold",
             total=amount(self._capacity),
             price=self._price,
             used=measure_use(self._root),
             gpu_kind=_in_words(gpus.kinds) if gpus else "",
             gpus=gpus.report() if gpus else (),
             actions=(lasting, *kill, *restore),
-            note=(self.held or view.shortage or _out_of_service(gpus))[:400],
+            note=(self.hold_reason or view.shortage or _out_of_service(gpus))[:400],
         )
         return MachineReport(machines=(state,), history=tuple(self._history))
 
@@ -129,14 +129,14 @@ class LocalMachine:
                     await self._fleet.signal(uuid, Signals.SIGTERM)
         text = f"{action.value}{f': {reason}' if reason else ''}"
         at = format_time(self._wall())
-        self._history.append(MachineNote(at=at, machine=self._worker, text=text[:400]))
+        self._history.append(MachineNote(at=at, machine=self._worker, sentence=text[:400]))
         self._changed()
 
     def note_gpus(self, fault: str) -> None:
         """Add to the history that GPUs are out of service for a reason; "": all work again."""
         at = format_time(self._wall())
         text = f"GPUs out of service: {fault}" if fault else "all GPUs are in service again"
-        note = MachineNote(at=at, machine=self._worker, text=text[:400], is_fault=bool(fault))
+        note = MachineNote(at=at, machine=self._worker, sentence=text[:400], is_fault=bool(fault))
         self._history.append(note)
 
     async def _restore(self) -> None:
@@ -146,15 +146,15 @@ class LocalMachine:
             except OSError as error:
                 raise Unavailable(f"The GPUs cannot be restored: {error.strerror}") from error
 
-    def _keep(self, held: str | None) -> None:
+    def _keep(self, hold_reason: str | None) -> None:
         try:
-            if held is None:
+            if hold_reason is None:
                 self._path.unlink(missing_ok=True)
             else:
-                self._path.write_text(held)
+                self._path.write_text(hold_reason)
         except OSError as error:
             raise Unavailable(f"{self._path}: cannot be written: {error.strerror}") from error
-        self.held = held
+        self.hold_reason = hold_reason
 
 
 def _out_of_service(gpus: GpuWatch | None) -> str:
@@ -183,10 +183,10 @@ def measure_use(root: Path = _ROOT) -> MachineUse | None:
     return MachineUse(vcpus=round(load, 1), ram=max(0, used))
 
 
-def _sizes(text: str) -> Iterator[tuple[str, int]]:
-    for line in text.splitlines():
-        name, _, rest = line.partition(":")
+def _sizes(content: str) -> Iterator[tuple[str, int]]:
+    for line in content.splitlines():
+        name, _, amount = line.partition(":")
         # In KiB (proc_meminfo(5)).
-        number = rest.split()[:1]
+        number = amount.split()[:1]
         if number and number[0].isdigit():
             yield name, int(number[0]) * 1024

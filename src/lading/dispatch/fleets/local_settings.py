@@ -47,7 +47,7 @@ class LocalSettings:
     """
     # Seconds between two looks at the shares of the other dispatchers of this machine.
     share_interval: float = 0.5
-    kept: Amount = Amount()
+    reserve: Amount = Amount()
     """Free space of the run directory's disk that is kept for records and blocks."""
     # Seconds between two looks at the free space of the disk: statvfs, which costs microseconds.
     disk_interval: float = 1.0
@@ -83,12 +83,12 @@ def local_settings(site: FleetSite) -> LocalSettings:
     way: dict[str, object] = {"api_socket": site.api_socket}
     if not site.api_socket:
         way = {"api_url": site.api_url, "api_ca_file": site.certificate_path}
-    known = Gpu(
+    configured = Gpu(
         driver=local.GPUDriverVersion, targets=tuple(local.GPUHardwareTargets), vram=local.GPUMemory
     )
     root = Path(site.config.Containers.DeviceRoot)
     locks = Path(local.ShareDirectory or _MACHINE) / "gpus"
-    gpus = GpuWatch(root, locks=locks, visible=local.VisibleGPUs, known=known)
+    gpus = GpuWatch(root, locks=locks, visible=local.VisibleGPUs, configured=configured)
     gpu_count = local.GPUs if local.GPUs >= 0 else len(gpus.devices)
     capacity = measure(vcpus=local.VCPUs, ram=local.RAM, disk=local.Scratch, gpu_count=gpu_count)
     return LocalSettings(
@@ -112,7 +112,7 @@ def local_settings(site: FleetSite) -> LocalSettings:
         most_preparing=local.MaxPreparing,
         gpus=gpus if gpus.devices else None,
         partitions=frozenset(local.Partitions),
-        kept=Amount(site.config.Containers.DiskReserve, site.config.Containers.DiskReserveFiles),
+        reserve=Amount(site.config.Containers.DiskReserve, site.config.Containers.DiskReserveFiles),
         shares=Path(local.ShareDirectory) if local.ShareDirectory else None,
         template={
             **site.template,

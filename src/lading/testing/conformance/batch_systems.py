@@ -62,7 +62,7 @@ def start(uuid: str) -> StartRequest:
 async def fleet_of(system: BatchSystem) -> AsyncIterator[BatchFleet]:
     """A fleet over the system, as a site has it, once it is known."""
     async with BatchFleet(BatchSettings(token=TOKEN, site=_SITE), system) as fleet:
-        await until(fleet, lambda view: view.known)
+        await until(fleet, lambda view: view.is_known)
         yield fleet
 
 

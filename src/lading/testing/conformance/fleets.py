@@ -25,7 +25,7 @@ PATIENCE = 180.0
 async def ready(opened: AbstractAsyncContextManager[Fleet]) -> AsyncGenerator[Fleet]:
     """The fleet that a context opens, once it has a worker. Raises TimeoutError after 180 s."""
     async with asyncio.timeout(PATIENCE), opened as fleet:
-        await until(fleet, lambda view: view.known and bool(view.workers))
+        await until(fleet, lambda view: view.is_known and bool(view.workers))
         yield fleet
 
 

@@ -90,7 +90,7 @@ async def fleet_of(system: ToldSystem) -> AsyncIterator[BatchFleet]:
         token=TOKEN, site=site, poll_period=0.001, shapes_period=0.001, longest_pause=0.02
     )
     async with asyncio.timeout(60), BatchFleet(settings, system) as fleet:
-        await until(fleet, lambda: fleet.view().known)
+        await until(fleet, lambda: fleet.view().is_known)
         yield fleet
 
 

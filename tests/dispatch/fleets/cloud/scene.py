@@ -113,7 +113,7 @@ async def fleet_with_a_vm() -> AsyncIterator[tuple[CloudFleet, FakeCloud]]:
     vms.quick()
     fleet = CloudFleet(SETTINGS, vms, vms.reach, clock=asyncio.get_running_loop().time)
     serving = asyncio.create_task(fleet.serve())
-    while not fleet.view().known:
+    while not fleet.view().is_known:
         await fleet.changed()
     fleet.pool.create("vm-1", SETTINGS.types[0])
     while not fleet.view().workers:

@@ -95,7 +95,7 @@ def test_a_vm_that_a_container_is_on_its_way_to_is_not_idle() -> None:
         settings = replace(SETTINGS, times=InstanceTimes(idle=20.0))
         fleet = CloudFleet(settings, cloud, cloud.reach, clock=asyncio.get_running_loop().time)
         serving = asyncio.create_task(fleet.serve())
-        while not fleet.view().known:
+        while not fleet.view().is_known:
             await fleet.changed()
         fleet.pool.create("vm-1", TYPES[0])
         while not fleet.view().workers:

@@ -83,10 +83,10 @@ def test_a_start_that_failed_leaves_the_room_as_it_was() -> None:
 def test_what_is_held_or_gone_is_not_planned_for() -> None:
     desk = Desk(machine("a"))
     assert (
-        desk.starts(Snapshot(queue=(entry("u"),), workers=(at("i-a"),), held={"u": "a pause"}))
+        desk.starts(Snapshot(queue=(entry("u"),), workers=(at("i-a"),), held_back={"u": "a pause"}))
         == ()
     )
-    assert desk.why(Snapshot(queue=(entry("u"),), held={"u": "a pause"}), "u") == (
+    assert desk.why(Snapshot(queue=(entry("u"),), held_back={"u": "a pause"}), "u") == (
         Category.HELD,
         "a pause",
     )
@@ -171,7 +171,7 @@ def test_a_gang_that_no_type_holds_waits_for_several_and_starts_on_all_at_once()
     desk = Desk(machine("a"), limits=Limits(most=3))
     snapshot = Snapshot(queue=(gang("g", 2, 5),))
     assert desk.starts(snapshot) == ()
-    assert (len(desk.decided.creates), desk.decided.kept) == (2, (("a", "g"),))
+    assert (len(desk.decided.creates), desk.decided.kept_rooms) == (2, (("a", "g"),))
     assert desk.why(snapshot, "g") == (
         Category.BOOTING,
         "Waiting for 2 of its 3 instances to boot.",

@@ -67,7 +67,7 @@ def test_all_is_well() -> None:
     assert stage.told == [("", "list", True), *of_types, ("", "nothing left", True)]
     assert stage.cloud.vms == {}
     assert stage.steps[3].seconds >= 20
-    assert stage.steps[5].found.startswith("not listed any more after ")
+    assert stage.steps[5].finding.startswith("not listed any more after ")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_what_is_wrong_is_said_and_nothing_is_left(
     assert not play(run())
     first = stage.failed[0]
     assert first.name == name
-    assert re.search(said, first.found), first.found
+    assert re.search(said, first.finding), first.finding
     assert mend in first.remedy
     assert set(cloud.vms) == {"theirs"}
 
@@ -130,7 +130,7 @@ def test_vms_of_a_test_that_was_killed_are_removed_first_and_those_of_others_nev
         return await stage.run()
 
     assert play(run())
-    assert stage.steps[0].found == "1 instances of an earlier test, removed"
+    assert stage.steps[0].finding == "1 instances of an earlier test, removed"
     assert set(cloud.vms) == {"theirs"}
 
 
@@ -148,7 +148,7 @@ def test_a_vm_that_stays_is_named() -> None:
     assert not play(run())
     last = stage.steps[-1]
     assert (last.name, last.ok) == ("nothing left", False)
-    assert "i-1, i-2 may be left (the fake cloud removes nothing now)" in last.found
+    assert "i-1, i-2 may be left (the fake cloud removes nothing now)" in last.finding
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3])
@@ -179,7 +179,7 @@ class Odd(FakeCloud):
 def test_tags_that_are_not_kept_are_said() -> None:
     stage = Stage(Odd(seed=6))
     assert not play(stage.run())
-    assert "its tags are not as they were set: ArvadosIdleBehavior" in stage.failed[0].found
+    assert "its tags are not as they were set: ArvadosIdleBehavior" in stage.failed[0].finding
     assert stage.failed[0].name == "listed"
 
 
@@ -321,5 +321,5 @@ async def test_api_request_shell_and_port_are_told_one_by_one(
     names = [one.name for one in steps]
     first = names.index("container") + 1
     assert names[first:] == [*after, "tags", "destroy", "nothing left"]
-    assert {one.name: one.found for one in steps if not one.ok} == failed
+    assert {one.name: one.finding for one in steps if not one.ok} == failed
     assert all(one.remedy == MENDS[one.name] for one in steps if not one.ok)

@@ -86,7 +86,7 @@ def test_another_dispatcher_finds_it_and_leaves_it_in_peace() -> None:
         before = scene.fleet.view().processes[uuid]
         await scene.close()
         scene.open()
-        await scene.until(lambda: scene.fleet.view().known and not scene.fleet.view().unasked)
+        await scene.until(lambda: scene.fleet.view().is_known and not scene.fleet.view().unasked)
         found = scene.fleet.view().processes[uuid]
         assert (found.worker, set(found.others), found.alive) == (
             before.worker,

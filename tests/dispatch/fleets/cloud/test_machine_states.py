@@ -23,7 +23,7 @@ async def test_a_vm_with_a_container() -> None:
         assert (found.id, found.state, found.behavior) == ("i-1", "running", "run")
         assert (found.containers, found.actions) == ((UUID,), ("hold", "drain", "kill"))
         assert found.total.vcpus > 0
-        assert any(one.text.endswith(" made") for one in report.history)
+        assert any(one.sentence.endswith(" made") for one in report.history)
     vms.take("i-1")
 
 
@@ -33,7 +33,7 @@ async def test_orders() -> None:
         [machine] = fleet.pool.machines.values()
         await source.act("i-1", MachineAction.HOLD, "to look at it")
         assert machine.behavior is Behavior.HOLD
-        assert source.machines().history[-1].text == "hold: to look at it"
+        assert source.machines().history[-1].sentence == "hold: to look at it"
         assert source.machines().machines[0].actions == ("drain", "run", "kill")
         with pytest.raises(NotFound):
             await source.act("i-2", MachineAction.HOLD, "")

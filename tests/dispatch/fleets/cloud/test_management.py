@@ -93,7 +93,7 @@ async def test_an_entry_has_the_fields_that_clients_know(site: Site) -> None:
     fleet.set_lookup(
         lambda _: TrackedContainer(
             uuid=ONE, need=Resources(2, GIB, 5, 1), state=ContainerState.LOCKED, priority=7,
-            created_at="t", seen=seen, gpu=Gpu(vram=9),
+            created_at="t", seen_at=seen, gpu=Gpu(vram=9),
         )
     )  # fmt: skip
     fleet.plan(

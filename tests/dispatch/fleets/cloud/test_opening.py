@@ -32,7 +32,7 @@ async def test_a_configuration_that_cannot_be_is_refused_before_anything_is_made
         "Containers: {CloudVMs: {Driver: fake}}\nInstanceTypes: {a: {VCPUs: 1, RAM: 1GiB}}"
     )
     async with open_cloud(replace(site, config=load(tmp_path / "c.yml"))) as fleet:
-        while not fleet.view().known:
+        while not fleet.view().is_known:
             await fleet.changed()
     assert Instance(id="i").user == "root"
     assert SETTINGS.by_name["type1"].price == 0.1

@@ -255,7 +255,7 @@ async def _check(case: Case) -> None:
     worker.fails = "" if case.well else case.fails
     serving = asyncio.create_task(fleet.serve())
     if not case.found:
-        await _until(fleet, lambda: fleet.view().known)
+        await _until(fleet, lambda: fleet.view().is_known)
         fleet.pool.create("vm-1", TYPES[0])
     await _until(fleet, lambda: any(one.instance for one in fleet.pool.machines.values()))
     (machine,) = fleet.pool.machines.values()

@@ -37,7 +37,7 @@ async def fleet_of(cluster: FakeCluster, **more: Any) -> AsyncIterator[Kubernete
         asyncio.timeout(180),
         KubernetesFleet(kubernetes_settings(**more), api) as fleet,
     ):
-        await until(fleet, lambda: fleet.view().known or cluster.down)
+        await until(fleet, lambda: fleet.view().is_known or cluster.down)
         yield fleet
 
 
@@ -107,7 +107,7 @@ async def test_the_record_goes_with_it_unless_it_is_large(
 ) -> None:
     known: JsonObject = {"container": {"command": ["x" * size]}, "auth": {"api_token": "t"}}
     async with fleet_of(cluster) as fleet:
-        await fleet.start(replace(order(), known=known))
+        await fleet.start(replace(order(), records=known))
     (secret,) = cluster.secrets.values()
     given = json.loads(base64.b64decode(secret["data"]["assignment"]))
     assert given["known"] == (known if is_given else {})
@@ -213,7 +213,7 @@ async def test_a_right_that_the_watch_lacks_is_the_trouble(cluster: FakeCluster)
     async with KubernetesFleet(kubernetes_settings(), api_of(cluster)) as fleet:
         await until(fleet, lambda: bool(fleet.view().trouble))
         assert "its Role lacks the verb list for pods" in fleet.view().trouble
-        assert not fleet.view().known
+        assert not fleet.view().is_known
 
 
 async def test_a_used_up_quota_is_waited_for(cluster: FakeCluster) -> None:

@@ -144,7 +144,7 @@ def test_a_missing_right_is_named(verb: str, resource: str) -> None:
     # Without the right to list nobody can say that nothing is left.
     is_clear = verb != "list"
     assert told(steps) == {"access": True, "rights": False, "nothing left": is_clear}
-    assert steps[1].found.endswith(
+    assert steps[1].finding.endswith(
         f"lacks: {verb} {resource}; it needs the rules"
         f' {{apiGroups: [""], resources: [{resource}], verbs: [{verb}]}}'
     )
@@ -162,15 +162,15 @@ def test_a_namespace_that_does_not_exist_is_named(administrator: bool) -> None:
     failed = {"access": False} if administrator else {"access": True, "rights": True, "pod": False}
     assert told(steps).items() >= failed.items()
     (step,) = (one for one in steps if not one.ok)
-    assert "namespace work does not exist" in step.found
-    assert "kubectl create namespace work" in step.found
+    assert "namespace work does not exist" in step.finding
+    assert "kubectl create namespace work" in step.finding
 
 
 def test_a_right_that_is_not_needed_is_told() -> None:
     cluster = FakeCluster()
     cluster.message = FIT
     cluster.rights.add(("list", "secrets"))
-    assert "It may read all Secrets" in tried(cluster)[1].found
+    assert "It may read all Secrets" in tried(cluster)[1].finding
 
 
 def test_a_cluster_that_cannot_be_reached_is_told() -> None:
@@ -186,14 +186,14 @@ def test_a_policy_that_forbids_the_pod_is_told() -> None:
     cluster.refusal = 'pods "x" is forbidden: violates PodSecurity "baseline:latest"'
     steps = tried(cluster)
     assert told(steps) == {"access": True, "rights": True, "pod": False, "nothing left": True}
-    assert "Pod Security" in steps[2].found
+    assert "Pod Security" in steps[2].finding
 
 
 def test_a_pod_that_does_not_begin_is_told_with_the_reason_and_removed() -> None:
     cluster = FakeCluster()
     cluster.image_is_there = False
     steps = tried(cluster)
-    assert "ImagePullBackOff" in steps[2].found
+    assert "ImagePullBackOff" in steps[2].finding
     assert told(steps)["nothing left"]
     assert not cluster.pods
 
@@ -217,7 +217,7 @@ def test_a_check_that_fails_is_told_and_no_request_is_run(
     cluster.message = message
     steps = tried(cluster, opening(FakeServer()))
     (failed,) = [one for one in steps if not one.ok]
-    assert (failed.name, said in failed.found, bool(failed.remedy)) == (step, True, True)
+    assert (failed.name, said in failed.finding, bool(failed.remedy)) == (step, True, True)
     assert "request" not in told(steps)
 
 

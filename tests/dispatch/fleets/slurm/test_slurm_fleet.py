@@ -54,7 +54,7 @@ async def fleet_of(slurm: FakeSlurm, **more: object) -> AsyncIterator[SlurmFleet
             settings(**more), Slurm(slurm, timeout=1.0, users=(str(os.geteuid()),))
         ) as fleet,
     ):
-        await until(fleet, lambda: fleet.view().known or slurm.down)
+        await until(fleet, lambda: fleet.view().is_known or slurm.down)
         yield fleet
     await slurm.close()
 
@@ -167,7 +167,7 @@ async def test_looks_get_rarer_while_slurm_is_away() -> None:
         began = asyncio.get_running_loop().time()
         await slurm.pulse.wait_for(lambda: len(slurm.calls) >= 6)
         assert asyncio.get_running_loop().time() - began >= 0.05
-        assert not fleet.view().known
+        assert not fleet.view().is_known
 
 
 async def test_a_submission_without_answer_is_found_by_the_next_look() -> None:

@@ -112,7 +112,7 @@ async def test_a_node_is_drained_and_resumed() -> None:
         ("NodeName=n1", "State=DRAIN", "Reason=lading: a baddisk"),
         ("NodeName=n1", "State=RESUME"),
     ]
-    assert [one.text for one in nodes.machines().history] == ["drain: a baddisk", "run"]
+    assert [one.sentence for one in nodes.machines().history] == ["drain: a baddisk", "run"]
 
 
 async def test_orders_that_are_refused() -> None:
@@ -129,7 +129,7 @@ async def test_orders_that_are_refused() -> None:
     assert slurm.changes() == [("NodeName=n1", "State=DRAIN", "Reason=lading")]
     [note] = nodes.machines().history
     assert note.is_fault
-    assert "drain failed" in note.text
+    assert "drain failed" in note.sentence
 
 
 async def test_what_the_user_may_do_is_looked_up_again() -> None:

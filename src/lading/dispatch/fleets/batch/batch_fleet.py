@@ -109,7 +109,7 @@ class BatchFleet:
         waiting = self._jobs.count(JobPhase.WAITING)
         most = 0 if self._is_full() else max(0, self._settings.most_waiting - waiting)
         return FleetView(
-            known=self._known,
+            is_known=self._known,
             workers=workers,
             processes=self._jobs.processes(),
             most=most,

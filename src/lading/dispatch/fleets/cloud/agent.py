@@ -97,7 +97,7 @@ def tail(directory: str) -> str:
 def unremoved(directory: str) -> int:
     """Number of directories that could not be removed yet (`lading.process.removal`)."""
     places = (Path(directory, "removed"), Path(directory, "cache", "removed"))
-    return sum(len(list(one.iterdir())) for one in places if one.is_dir())
+    return sum(len(list(entry.iterdir())) for entry in places if entry.is_dir())
 
 
 def images(directory: str) -> list[str]:
@@ -109,7 +109,7 @@ def install(directory: str, name: str) -> int:
     """Unpack the archive on standard input; 3 if its hash is wrong."""
     Path(directory).mkdir(parents=True, exist_ok=True)
     target = Path(directory, "runner~" + name)
-    packed, part = Path(directory, f"{os.getpid()}.tgz"), Path(directory, f"{os.getpid()}.part")
+    packed, draft = Path(directory, f"{os.getpid()}.tgz"), Path(directory, f"{os.getpid()}.part")
     digest = hashlib.sha256()
     try:
         with packed.open("wb") as file:
@@ -129,13 +129,13 @@ def install(directory: str, name: str) -> int:
             return 3
         with tarfile.open(packed) as archive:
             # The dispatcher's own archive: its hash was checked above.
-            archive.extractall(part)  # nosec B202
+            archive.extractall(draft)  # nosec B202
         if not target.is_dir():
-            part.rename(target)
+            draft.rename(target)
         say({"op": "installed", "runner": name})
         return 0
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)
         if packed.exists():
             packed.unlink()
 
@@ -149,7 +149,7 @@ class AgentBridge:
         self.runner = Path(directory, "runner~" + name)
         self.poll = select.poll()
         self.watched: dict[int, str] = {}
-        self.rest = b""
+        self.pending = b""
         self.ours: socket.socket
         self.warm: subprocess.Popen[bytes]
 
@@ -203,7 +203,7 @@ class AgentBridge:
         piece = os.read(0, LIMIT)
         if not piece:
             return False
-        *lines, self.rest = (self.rest + piece).split(b"\n")
+        *lines, self.pending = (self.pending + piece).split(b"\n")
         for line in lines:
             request = json.loads(line)
             if request.get("op") == "ping":
@@ -242,7 +242,7 @@ class AgentBridge:
         message = json.loads(data)
         if message.get("op") == "ended":
             for descriptor in [
-                one for one, uuid in self.watched.items() if uuid == message["uuid"]
+                number for number, uuid in self.watched.items() if uuid == message["uuid"]
             ]:
                 self.unwatch(descriptor)
         if message.get("op") == "asking":
@@ -254,7 +254,7 @@ class AgentBridge:
         live = (
             [message["uuid"]]
             if message.get("op") == "started"
-            else [one["uuid"] for one in message.get("live", [])]
+            else [item["uuid"] for item in message.get("live", [])]
         )
         os.write(1, data + b"\n")
         # `strict` is not known to Python 3.9.

@@ -112,7 +112,7 @@ class CloudFleet:
         self._places: dict[str, CloudMachine] = {}
         self._gangs = GangInstances()
         self._starting: set[str] = set()
-        self._made: dict[str, str] = {}
+        self._created_at: dict[str, str] = {}
         self._change = asyncio.Event()
         self._snapshot = Snapshot()
         self._failure: BaseException | None = None
@@ -138,9 +138,9 @@ class CloudFleet:
     def view(self) -> FleetView:
         """The present state."""
         workers = tuple(
-            FleetWorker(one.name, one.kind.resources)
-            for one in self.pool.machines.values()
-            if one.usable and one.kind is not None
+            FleetWorker(machine.name, machine.kind.resources)
+            for machine in self.pool.machines.values()
+            if machine.usable and machine.kind is not None
         )
         processes = dict(self._processes)
         for uuid in self._gangs:
@@ -155,11 +155,11 @@ class CloudFleet:
                     others[0], alive=False, fate=_ALONE, others=others[1:]
                 )
         return FleetView(
-            known=self.pool.listed,
+            is_known=self.pool.listed,
             workers=workers,
             processes=processes,
             trouble=self._trouble(),
-            unasked=tuple(one.name for one in self.pool.unresolved),
+            unasked=tuple(machine.name for machine in self.pool.unresolved),
         )
 
     async def changed(self) -> None:
@@ -175,9 +175,9 @@ class CloudFleet:
         Raises Conflict, Unavailable, ExecutionError.
         """
         uuid = assignment.uuid
-        one, link, kind = self._usable(assignment)
+        machine, link, kind = self._usable(assignment)
         self._starting.add(uuid)
-        self._place(uuid, one)
+        self._place(uuid, machine)
         try:
             outposts = await self._send_out(assignment) if assignment.others else None
         except BaseException:
@@ -204,8 +204,8 @@ class CloudFleet:
             raise ExecutionError(
                 f"No supervisor could be started: {answer.get('error') or 'refused'}", Failure.NODE
             )
-        self._processes.setdefault(uuid, SupervisorProcess(one.name))
-        waited = age(self._made.pop(uuid, ""), self._wall())
+        self._processes.setdefault(uuid, SupervisorProcess(machine.name))
+        waited = age(self._created_at.pop(uuid, ""), self._wall())
         if waited is not None:
             self.counts.started(waited)
         self._change.set()
@@ -285,15 +285,15 @@ class CloudFleet:
 
     async def clean(self, uuid: str) -> None:
         """Remove the remains of a dead supervisor. Raises Conflict, Unavailable."""
-        process, one = self._processes.get(uuid), self._places.get(uuid)
+        process, machine = self._processes.get(uuid), self._places.get(uuid)
         if process is not None and process.alive:
             raise Conflict(f"{uuid}: its supervisor is alive")
         if uuid in self._starting:
             raise Unavailable(f"{uuid}: it is being started")
-        if one is not None:
-            await self._clean(uuid, one)
+        if machine is not None:
+            await self._clean(uuid, machine)
         results = await asyncio.gather(
-            *(self._clean(uuid, other) for other in self._gangs.machines(uuid)),
+            *(self._clean(uuid, rank_machine) for rank_machine in self._gangs.machines(uuid)),
             return_exceptions=True,
         )
         for result in results:
@@ -301,16 +301,16 @@ class CloudFleet:
                 raise result
         self._leave(uuid)
 
-    async def _clean(self, uuid: str, one: CloudMachine) -> None:
-        if one.phase is not InstancePhase.GONE:
-            if one.link is None:
+    async def _clean(self, uuid: str, machine: CloudMachine) -> None:
+        if machine.phase is not InstancePhase.GONE:
+            if machine.link is None:
                 raise Unavailable(
-                    f"{one.name}: the instance cannot be reached now; {uuid} may still be there"
+                    f"{machine.name}: the instance cannot be reached now; {uuid} may still be there"
                 )
-            answer = await one.link.request("clean", timeout=_CLEAN_TIMEOUT, uuid=uuid)
+            answer = await machine.link.request("clean", timeout=_CLEAN_TIMEOUT, uuid=uuid)
             if answer.get("error"):
                 raise Unavailable(f"{uuid} could not be cleared away: {answer.get('error')}")
-        self._recall(uuid, one)
+        self._recall(uuid, machine)
 
     # The plan.
 
@@ -341,11 +341,14 @@ class CloudFleet:
         """
         coming = on_their_way(snapshot, decided, self.pool.machines)
         entries = (
-            {one.uuid: one for one in (*snapshot.queue, *snapshot.workflow_runners)}
+            {
+                container.uuid: container
+                for container in (*snapshot.queue, *snapshot.workflow_runners)
+            }
             if decided.starts
             else {}
         )
-        self._made |= {start.uuid: entries[start.uuid].created_at for start in decided.starts}
+        self._created_at |= {start.uuid: entries[start.uuid].created_at for start in decided.starts}
         for machine in self.pool.machines.values():
             expected = frozenset(coming.get(machine.name, ()))
             if not expected and not machine.expected:
@@ -369,8 +372,8 @@ class CloudFleet:
         if not self.pool.unresolved:
             return ""
         names = ", ".join(
-            f"{one.name}{f' ({one.fault})' if one.fault else ''}"
-            for one in self.pool.unresolved[:3]
+            f"{machine.name}{f' ({machine.fault})' if machine.fault else ''}"
+            for machine in self.pool.unresolved[:3]
         )
         return f"instances of an earlier dispatcher are asked for their containers: {names}"
 
@@ -387,14 +390,16 @@ class CloudFleet:
         for uuid, ranks in posts.items():
             self._post(uuid, machine, ranks)
         for uuid in [
-            one for one in machine.posts if one not in posts and one not in self._starting
+            posted
+            for posted in machine.posts
+            if posted not in posts and posted not in self._starting
         ]:
             self._recall(uuid, machine)
         living, left = set(live), set(dead)
         for uuid in living:
-            known = self._processes.get(uuid)
+            process = self._processes.get(uuid)
             # A supervisor whose end was reported before is still in an older list.
-            if known is None or known.alive or self._places.get(uuid) is not machine:
+            if process is None or process.alive or self._places.get(uuid) is not machine:
                 self._place(uuid, machine)
                 self._processes[uuid] = SupervisorProcess(machine.name)
         for uuid in left:
@@ -455,22 +460,22 @@ class CloudFleet:
         now, machines = self._clock(), self.pool.machines.values()
         waiting = (*self._snapshot.queue, *self._snapshot.workflow_runners)
         ages = [
-            age(one.created_at, self._wall()) or 0.0
-            for one in waiting
-            if one.uuid not in self._places
+            age(container.created_at, self._wall()) or 0.0
+            for container in waiting
+            if container.uuid not in self._places
         ]
         return Figures(
             machines=tuple(
                 MachineFigures(
-                    category=category(one.phase, one.behavior),
-                    type=one.type,
-                    price=price_of(one, wall=self._wall()),
-                    vcpus=one.kind.resources.vcpus if one.kind is not None else 0,
-                    ram=one.kind.resources.ram if one.kind is not None else 0,
-                    age=now - one.seen,
-                    unremoved=one.unremoved,
+                    category=category(machine.phase, machine.behavior),
+                    type=machine.type,
+                    price=price_of(machine, wall=self._wall()),
+                    vcpus=machine.kind.resources.vcpus if machine.kind is not None else 0,
+                    ram=machine.kind.resources.ram if machine.kind is not None else 0,
+                    age=now - machine.answered_at,
+                    unremoved=machine.unremoved,
                 )
-                for one in machines
+                for machine in machines
             ),
             running=sum(process.alive for process in self._processes.values()),
             not_started=sum(
@@ -505,7 +510,9 @@ class CloudFleet:
     # Tables.
 
     def _machine(self, name: str) -> CloudMachine | None:
-        return next((one for one in self.pool.machines.values() if one.name == name), None)
+        return next(
+            (machine for machine in self.pool.machines.values() if machine.name == name), None
+        )
 
     def _place(self, uuid: str, machine: CloudMachine) -> None:
         self._places[uuid] = machine
@@ -526,7 +533,7 @@ class CloudFleet:
 
     def _leave(self, uuid: str) -> None:
         self._processes.pop(uuid, None)
-        self._made.pop(uuid, None)
+        self._created_at.pop(uuid, None)
         machine = self._places.pop(uuid, None)
         if machine is not None:
             machine.containers.discard(uuid)

@@ -66,8 +66,8 @@ class CloudPlanning:
         self._rules = rules
         self._reasons: dict[str, str] = {}
         self._lacks: dict[tuple[Resources, int, Gpu, bool], str] = {}
-        self._told: dict[str, InstanceRoom] = {}
-        self._seen: dict[str, tuple[object, InstanceRoom]] = {}
+        self._told_rooms: dict[str, InstanceRoom] = {}
+        self._compared: dict[str, tuple[object, InstanceRoom]] = {}
 
     def decide(
         self,
@@ -87,16 +87,18 @@ class CloudPlanning:
         self.limits = limits
         present = snapshot.present
         waiting = (
-            one
-            for one in (*snapshot.queue, *snapshot.workflow_runners)
+            container
+            for container in (*snapshot.queue, *snapshot.workflow_runners)
             # Held ones block nobody (`Snapshot`), so the planner does not see them.
-            if one.uuid not in present and one.uuid not in snapshot.held
+            if container.uuid not in present and container.uuid not in snapshot.held_back
         )
         # Before the rooms are told: a ready room that is free now still counts for the choice.
         self._reasons, self.ordinary = self.ordinary, {}
         self._lacks.clear()
-        self.planner.follow([self._chosen(one, now, wall) for one in waiting])
-        self.planner.count_workflows(sum(len(one.workflow_runners) for one in snapshot.workers))
+        self.planner.follow([self._chosen(container, now, wall) for container in waiting])
+        self.planner.count_workflows(
+            sum(len(worker.workflow_runners) for worker in snapshot.workers)
+        )
         self._tell_rooms(snapshot, machines)
         running = len(present)
         self.pressure = observe(
@@ -111,11 +113,11 @@ class CloudPlanning:
         )
         starts = tuple(
             StartDecision(
-                one.uuid,
-                machines[one.worker].name,
-                others=tuple(machines[key].name for key in one.others),
+                start.uuid,
+                machines[start.worker].name,
+                others=tuple(machines[key].name for key in start.others),
             )
-            for one in decided.starts
+            for start in decided.starts
         )
         return replace(decided, starts=starts)
 
@@ -154,22 +156,24 @@ class CloudPlanning:
         self, snapshot: Snapshot, machines: Mapping[str, CloudMachine]
     ) -> dict[str, WaitStatus]:
         """Status of each waiting container after the last decision."""
-        found = prepared(snapshot.workers)
+        statuses = prepared(snapshot.workers)
         position = 0
         for container in sorted((*snapshot.queue, *snapshot.workflow_runners), key=by_place):
-            if container.uuid in found:
+            if container.uuid in statuses:
                 continue
-            if container.uuid in snapshot.held:
-                found[container.uuid] = WaitStatus(Category.HELD, snapshot.held[container.uuid])
+            if container.uuid in snapshot.held_back:
+                statuses[container.uuid] = WaitStatus(
+                    Category.HELD, snapshot.held_back[container.uuid]
+                )
                 continue
             position += 1
             # A container that came after the last decision has no shape there yet.
-            known = self.planner.waiting.get(container.uuid)
-            shape = self.planner.shape_of(container) if known is None else known[0]
-            found[container.uuid] = self._with_choice(
+            planned = self.planner.waiting.get(container.uuid)
+            shape = self.planner.shape_of(container) if planned is None else planned[0]
+            statuses[container.uuid] = self._with_choice(
                 container.uuid, self._why(container.uuid, shape, machines, position)
             )
-        return found
+        return statuses
 
     def _with_choice(self, uuid: str, status: WaitStatus) -> WaitStatus:
         why = self.ordinary.get(uuid)
@@ -180,8 +184,8 @@ class CloudPlanning:
 
     def forget(self, key: str) -> None:
         """Remove a VM that is gone or was never created."""
-        self._told.pop(key, None)
-        self._seen.pop(key, None)
+        self._told_rooms.pop(key, None)
+        self._compared.pop(key, None)
         self.planner.drop(key)
 
     def count_held_back(self) -> int:
@@ -191,7 +195,7 @@ class CloudPlanning:
             for uuid, (shape, _) in self.planner.waiting.items()
             if not self.planner.promise(uuid)
         )
-        return sum(one is not None and one[0] in _HELD_BACK for one in blocks)
+        return sum(block is not None and block[0] in _HELD_BACK for block in blocks)
 
     def tally(
         self,
@@ -205,7 +209,7 @@ class CloudPlanning:
             # A container with a place is locked or runs, though the planner may not have removed it
             # yet.
             if uuid not in places:
-                tally["Queued", next((one.name for one in self.planner.eligible(shape)), "")] += 1
+                tally["Queued", next((kind.name for kind in self.planner.eligible(shape)), "")] += 1
         for machine in machines:
             for uuid in machine.containers | machine.expected:
                 # A gang counts where its supervisor is.
@@ -236,45 +240,51 @@ class CloudPlanning:
             most = f"there may be {self.limits.most} (MaxInstances)"
             return WaitStatus(Category.TOO_LARGE, f"{ranks}, and {most}. It stays queued.")
         category, words = _BLOCKS[block]
-        types = ", ".join(one.name for one in self.planner.eligible(shape))
+        types = ", ".join(kind.name for kind in self.planner.eligible(shape))
         head = self.planner.guarded
-        kept = ""
+        reserved = ""
         if block is BlockReason.QUOTA and head is not None and head[1] in machines:
             mine = head[0] == uuid
-            kept = f"; {machines[head[1]].name} is being kept free for {'it' if mine else head[0]}"
-        said = words.format(why=why, types=types)
-        return WaitStatus(category, f"{where}: {said}{kept}.", f"({said})")
+            reserved = (
+                f"; {machines[head[1]].name} is being kept free for {'it' if mine else head[0]}"
+            )
+        reason = words.format(why=why, types=types)
+        return WaitStatus(category, f"{where}: {reason}{reserved}.", f"({reason})")
 
     def _tell_rooms(self, snapshot: Snapshot, machines: Mapping[str, CloudMachine]) -> None:
         occupied = {
             worker.id: (*worker.occupants, *worker.workflow_runners) for worker in snapshot.workers
         }
         # A list, since `forget` changes the table.
-        for key in [one for one in self.planner.rooms if one not in machines]:
+        for key in [room_key for room_key in self.planner.rooms if room_key not in machines]:
             self.forget(key)
         for key, machine in machines.items():
-            there = tuple(one.need for one in occupied.get(machine.name, ()))
+            occupant_needs = tuple(occupant.need for occupant in occupied.get(machine.name, ()))
             facts = (
                 machine.phase, machine.behavior, machine.link is None, machine.broken,
-                not machine.containers, len(machine.images), there, _is_lost(machine),
+                not machine.containers, len(machine.images), occupant_needs, _is_lost(machine),
             )  # fmt: skip
             # Few of thousands of VMs change between two passes, and to compare these facts costs
             # less than to compute the room of a VM.
-            before = self._seen.get(key)
+            before = self._compared.get(key)
             if before is None or before[0] != facts or before[1] is not self.planner.rooms.get(key):
-                needs = (on_machine(need, extra_ram=self._rules.extra_ram) for need in there)
-                self._tell(self._room(machine, needs, len(there)))
-                self._seen[key] = facts, self.planner.rooms[key]
+                needs = (
+                    on_machine(need, extra_ram=self._rules.extra_ram) for need in occupant_needs
+                )
+                self._tell(self._room(machine, needs, len(occupant_needs)))
+                self._compared[key] = facts, self.planner.rooms[key]
 
     def _tell(self, room: InstanceRoom) -> None:
-        known = self.planner.rooms.get(room.id)
+        planned = self.planner.rooms.get(room.id)
         same = (
             # Of a room that is not ready the planner has counted promises, which the fleet does not
             # see: it is compared with what was told last.
-            known == room if room.ready else known is not None and self._told.get(room.id) == room
+            planned == room
+            if room.ready
+            else planned is not None and self._told_rooms.get(room.id) == room
         )
         if not same:
-            self._told[room.id] = room
+            self._told_rooms[room.id] = room
             self.planner.put(room)
 
     def _room(self, machine: CloudMachine, needs: Iterable[Resources], number: int) -> InstanceRoom:
@@ -306,13 +316,13 @@ def on_their_way(
 ) -> dict[str, set[str]]:
     """The uuids of the containers on each VM, planned ones included, by the name of the VM."""
     coming = {
-        worker.id: {one.uuid for one in (*worker.occupants, *worker.workflow_runners)}
+        worker.id: {occupant.uuid for occupant in (*worker.occupants, *worker.workflow_runners)}
         for worker in snapshot.workers
     }
     for start in decided.starts:
         for name in (start.worker, *start.others):
             coming.setdefault(name, set()).add(start.uuid)
-    for key, uuid in decided.kept:
+    for key, uuid in decided.kept_rooms:
         coming.setdefault(machines[key].name, set()).add(uuid)
     return coming
 

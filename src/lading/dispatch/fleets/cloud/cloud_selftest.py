@@ -132,28 +132,34 @@ class Trial:
         self._checks.subject = {"type": type, "instance": instance}
 
     async def _start(self) -> str:
-        found = await self._operate(self._driver.list())
-        for one in found:
-            await self._operate(self._driver.destroy(one.id))
+        instances = await self._operate(self._driver.list())
+        for instance in instances:
+            await self._operate(self._driver.destroy(instance.id))
         return (
-            f"{len(found)} instances of an earlier test, removed"
-            if found
+            f"{len(instances)} instances of an earlier test, removed"
+            if instances
             else "no instances of an earlier test"
         )
 
     async def _try(self, kind: InstanceType) -> None:
         """All steps with one VM."""
         secret = self._means.token()
-        made = await self._checks.attempt(
-            "create", self._create(kind, secret), lambda one: f"{one.id} ({kind.provider_type})"
+        created = await self._checks.attempt(
+            "create",
+            self._create(kind, secret),
+            lambda instance: f"{instance.id} ({kind.provider_type})",
         )
-        if made is None:
+        if created is None:
             return
-        self._tests(kind.name, made.id)
-        machine = CloudMachine(key=made.id, type=kind.name, secret=secret, kind=kind, instance=made)
+        self._tests(kind.name, created.id)
+        machine = CloudMachine(
+            key=created.id, type=kind.name, secret=secret, kind=kind, instance=created
+        )
         tags = self._tags(kind, secret, Behavior.RUN)
         listed = await self._checks.attempt(
-            "listed", self._find(made.id, tags), lambda one: f"with its tags, at {one.address}"
+            "listed",
+            self._find(created.id, tags),
+            lambda instance: f"with its tags, at {instance.address}",
         )
         if listed is not None:
             machine.instance = listed
@@ -161,9 +167,9 @@ class Trial:
                 await self._use(machine)
             changed = self._tags(kind, secret, Behavior.HOLD)
             await self._checks.attempt(
-                "tags", self._change(made.id, changed), lambda _: "can be changed"
+                "tags", self._change(created.id, changed), lambda _: "can be changed"
             )
-        await self._checks.attempt("destroy", self._remove(made.id))
+        await self._checks.attempt("destroy", self._remove(created.id))
         self._tests(kind.name)
 
     async def _create(self, kind: InstanceType, secret: str) -> Instance:
@@ -184,11 +190,11 @@ class Trial:
         """Wait until it is listed with these tags and an address."""
         until, fault = self._means.clock() + _LIST_PATIENCE, "it is not listed"
         while True:
-            for one in await self._operate(self._driver.list()):
-                if one.id == id:
-                    fault = _fault_of(one, tags)
+            for instance in await self._operate(self._driver.list()):
+                if instance.id == id:
+                    fault = _fault_of(instance, tags)
                     if not fault:
-                        return one
+                        return instance
             if self._means.clock() >= until:
                 raise Unavailable(f"{fault}, after {_LIST_PATIENCE:g} s")
             # Lists of clouds are late: tags and addresses may appear some time after the creation.
@@ -201,11 +207,11 @@ class Trial:
         until = began + self._settings.times.booting
         behind: list[str] = []
 
-        def passed(phase: str, found: str) -> None:
+        def passed(phase: str, finding: str) -> None:
             # Each attempt goes through all phases again; each is reported once.
             if phase not in behind:
                 behind.append(phase)
-                self._checks.succeed(phase, found)
+                self._checks.succeed(phase, finding)
 
         reach = self._means.reach(passed)
         while True:
@@ -232,8 +238,8 @@ class Trial:
                 # The first phase that was never passed is the one to look into.
                 name = next((phase for phase in PHASES if phase not in behind), "agent")
                 booting = self._settings.times.booting
-                said = f"{fault}; it did not become ready in {booting:g} s (TimeoutBooting)"
-                self._checks.fail(name, said)
+                reason = f"{fault}; it did not become ready in {booting:g} s (TimeoutBooting)"
+                self._checks.fail(name, reason)
                 return False
             await asyncio.sleep(min(_PAUSE, max(0.1, until - self._means.clock())))
 
@@ -334,7 +340,7 @@ class Trial:
             await self._operate(self._driver.destroy(id))
             asked = self._means.clock()
             while self._means.clock() - asked < self._settings.shutdown_timeout:
-                if id not in {one.id for one in await self._operate(self._driver.list())}:
+                if id not in {instance.id for instance in await self._operate(self._driver.list())}:
                     return f"not listed any more after {self._means.clock() - began:.1f} s"
                 await asyncio.sleep(min(1.0, self._settings.shutdown_timeout))
             if self._means.clock() - began >= _REMOVAL_PATIENCE:
@@ -347,7 +353,7 @@ class Trial:
         until, empty, fault, left = self._means.clock() + _REMOVAL_PATIENCE, 0, "", list[str]()
         while self._means.clock() < until:
             try:
-                left = [one.id for one in await self._operate(self._driver.list())]
+                left = [instance.id for instance in await self._operate(self._driver.list())]
                 empty = 0 if left else empty + 1
                 await self._destroy(left)
             except LadingError as error:
@@ -409,9 +415,9 @@ def _remedy(_: str, error: LadingError) -> str:
             return ""
 
 
-def _fault_of(one: Instance, tags: Mapping[str, str]) -> str:
+def _fault_of(instance: Instance, tags: Mapping[str, str]) -> str:
     """Fault of a listed instance, or "" when it has its tags and an address."""
-    wrong = sorted(name for name, value in tags.items() if one.tags.get(name) != value)
+    wrong = sorted(name for name, value in tags.items() if instance.tags.get(name) != value)
     if wrong:
         return f"its tags are not as they were set: {', '.join(wrong)}"
-    return "" if one.address else "it has no address"
+    return "" if instance.address else "it has no address"

@@ -68,13 +68,13 @@ class MachineLogs:
         if self.directory is None:
             return
         ends = {name: data[-LONGEST:] for name, data in logs.items() if data}
-        place = self._place(record.id)
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory = self._place(record.id)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, data in ends.items():
-            (place / name).write_bytes(data)
+            (directory / name).write_bytes(data)
         sizes = {name: len(data) for name, data in ends.items()}
         # Written last: a VM without it does not count.
-        (place / _RECORD).write_bytes(
+        (directory / _RECORD).write_bytes(
             msgspec.json.encode(msgspec.structs.replace(record, logs=sizes))
         )
         self._prune(record.at)
@@ -83,8 +83,10 @@ class MachineLogs:
         """The VMs, the latest first."""
         if self.directory is None or not self.directory.is_dir():
             return []
-        found = (self._read(place) for place in self.directory.iterdir())
-        return sorted((one for one in found if one), key=lambda one: (-one.at, one.id))
+        records = (self._read(directory) for directory in self.directory.iterdir())
+        return sorted(
+            (record for record in records if record), key=lambda record: (-record.at, record.id)
+        )
 
     def find(self, id: str) -> tuple[MachineLogRecord, dict[str, str]]:
         """A VM and its logs as texts. Raises NotFound."""
@@ -104,18 +106,18 @@ class MachineLogs:
         # Without dots and slashes: the name comes from a cloud, or from a caller.
         return self.directory / quote(id, safe="").replace(".", "%2E")[:200]
 
-    def _read(self, place: Path) -> MachineLogRecord | None:
+    def _read(self, directory: Path) -> MachineLogRecord | None:
         try:
-            return msgspec.json.decode((place / _RECORD).read_bytes(), type=MachineLogRecord)
+            return msgspec.json.decode((directory / _RECORD).read_bytes(), type=MachineLogRecord)
         except (OSError, msgspec.DecodeError):
             return None
 
     def _prune(self, now: float) -> None:
-        for number, one in enumerate(self.records()):
-            if number >= _MOST or one.at < now - _OLDEST:
+        for number, record in enumerate(self.records()):
+            if number >= _MOST or record.at < now - _OLDEST:
                 # The next VM tries again.
                 with contextlib.suppress(OSError):
-                    tree_removal.remove(self._place(one.id))
+                    tree_removal.remove(self._place(record.id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,22 +131,22 @@ class LogCollector:
 
     async def collect(self, machine: CloudMachine, why: str, *, has_failed: bool) -> None:
         """Keep the logs of a VM that goes or is gone. What cannot be had is left out."""
-        found: dict[str, bytes] = {}
+        logs: dict[str, bytes] = {}
         if machine.link is not None:
             with contextlib.suppress(LadingError):
                 answer = await machine.link.request("tail", timeout=self.patience)
-                found[SUPERVISORS] = str(answer.get("text") or "").encode()
+                logs[SUPERVISORS] = str(answer.get("text") or "").encode()
         if has_failed:
             try:
                 async with asyncio.timeout(self.patience):
-                    found[CONSOLE] = (await self.driver.console(machine.name)).encode()
+                    logs[CONSOLE] = (await self.driver.console(machine.name)).encode()
             except (LadingError, TimeoutError) as error:
                 event(_logger, "console not read", instance=machine.name, why=error)
-        if not has_failed and not found.get(SUPERVISORS):
+        if not has_failed and not logs.get(SUPERVISORS):
             return
         record = MachineLogRecord(id=machine.name, type=machine.type, at=self.wall(), why=why)
         try:
-            self.logs.keep(record, found)
+            self.logs.keep(record, logs)
         except OSError as error:
             # A full disk must not keep a VM from being removed.
             event(_logger, "logs not kept", instance=machine.name, why=error)
@@ -153,7 +155,7 @@ class LogCollector:
 class InstanceRecord(msgspec.Struct, frozen=True):
     """One VM. `waited_since` is 0 while it is ready."""
 
-    made: float
+    created: float = msgspec.field(name="made")
     waited_since: float
 
 
@@ -178,9 +180,9 @@ class InstanceJournal:
         """The record of a VM."""
         return self._entries.get(id)
 
-    def note(self, id: str, *, made: float, waited_since: float) -> None:
+    def note(self, id: str, *, created: float, waited_since: float) -> None:
         """Store the record of a VM."""
-        entry = InstanceRecord(made, waited_since)
+        entry = InstanceRecord(created, waited_since)
         if self._entries.get(id) != entry:
             self._entries[id] = entry
             self._write()
@@ -195,10 +197,10 @@ class InstanceJournal:
     def _write(self) -> None:
         if self._path is None:
             return
-        part = self._path.with_suffix(".part")
+        draft = self._path.with_suffix(".part")
         # A full disk must not stop the dispatcher; the entries are in memory all the same.
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            part.write_bytes(msgspec.json.encode(self._entries))
+            draft.write_bytes(msgspec.json.encode(self._entries))
             # Renamed when complete: a crash leaves the former journal.
-            part.replace(self._path)
+            draft.replace(self._path)

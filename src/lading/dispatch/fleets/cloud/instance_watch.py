@@ -71,134 +71,138 @@ class InstanceWatch:
         self._note = note
         self._probes = CallRate(settings.probe_rate)
 
-    async def keep(self, one: CloudMachine) -> None:
+    async def keep(self, machine: CloudMachine) -> None:
         """Keep a connection to a VM as long as the VM exists."""
         pause = _FIRST_PAUSE
         while True:
-            if one.going:
+            if machine.going:
                 return
             # Until it has an address there is nothing to connect to: the pool sets `changed` with
             # it.
-            if not one.address:
-                await one.changed.wait()
-                one.changed.clear()
+            if not machine.address:
+                await machine.changed.wait()
+                machine.changed.clear()
                 continue
             # VMs that boot are probed at a limited rate, all together; a ready one that was lost is
             # reached at once.
-            if not one.ready:
+            if not machine.ready:
                 await self._probes.turn()
             try:
-                await self._attend(one)
+                await self._attend(machine)
                 pause = _FIRST_PAUSE
             except LadingError as error:
-                self._not_reached(one, error.message)
-            if not one.going:
-                one.changed.clear()
+                self._not_reached(machine, error.message)
+            if not machine.going:
+                machine.changed.clear()
             try:
                 async with asyncio.timeout(pause):
-                    await one.changed.wait()
+                    await machine.changed.wait()
             except TimeoutError:
                 pause = min(pause * _GROWTH, _LONGEST_PAUSE, self._settings.probe_interval)
 
-    def _not_reached(self, one: CloudMachine, why: str) -> None:
+    def _not_reached(self, machine: CloudMachine, why: str) -> None:
         # Logged when the reason is new: a VM that boots is probed every few seconds.
-        if why != one.fault and not one.going:
-            event(_logger, "instance not reached", instance=one.name, why=why)
-        one.fault = why
+        if why != machine.fault and not machine.going:
+            event(_logger, "instance not reached", instance=machine.name, why=why)
+        machine.fault = why
         self._consumer.touched()
 
-    async def _attend(self, one: CloudMachine) -> None:
+    async def _attend(self, machine: CloudMachine) -> None:
         """Hold one connection to a VM until it is lost, or the VM is to go. Raises LadingError."""
         began = self._clock()
-        async with self._reach(one, lambda message: self._hear(one, message)) as link:
-            serving = asyncio.create_task(link.serve(), name=f"link {one.name}")
+        async with self._reach(machine, lambda message: self._hear(machine, message)) as link:
+            serving = asyncio.create_task(link.serve(), name=f"link {machine.name}")
             try:
                 reply = await link.request("ping", timeout=60.0)
-                one.images.update(str(image) for image in reply.get("images") or [])
+                machine.images.update(str(image) for image in reply.get("images") or [])
                 # The list comes before the link is shown: nothing is started on a VM whose
                 # supervisors are not known.
                 answer = await link.request("list", timeout=60.0)
                 self._counts.probed(self._clock() - began, failed=False)
-                self._arrive(one, answer)
-                one.link = link
+                self._arrive(machine, answer)
+                machine.link = link
                 self._touch()
-                await self._ask_again_and_again(one, serving)
+                await self._ask_again_and_again(machine, serving)
             except LadingError:
                 # A connection that was lost, or ends with its VM, is no failed probe.
-                if one.link is None and not one.going:
+                if machine.link is None and not machine.going:
                     self._counts.probed(self._clock() - began, failed=True)
                 raise
             finally:
-                one.link = None
+                machine.link = None
                 await cancel_all(serving)
                 self._touch()
 
-    async def _ask_again_and_again(self, one: CloudMachine, serving: asyncio.Task[None]) -> None:
-        while one.link is not None and one.phase is not InstancePhase.GONE:
+    async def _ask_again_and_again(
+        self, machine: CloudMachine, serving: asyncio.Task[None]
+    ) -> None:
+        while machine.link is not None and machine.phase is not InstancePhase.GONE:
             done, _ = await asyncio.wait((serving,), timeout=self._settings.probe_interval)
             if done:
                 raise Unavailable("its connection was lost")
             began = self._clock()
             try:
-                answer = await one.link.request(
+                answer = await machine.link.request(
                     "ping", timeout=max(20.0, self._settings.probe_interval)
                 )
             except LadingError:
-                if not one.going:
+                if not machine.going:
                     self._counts.probed(self._clock() - began, failed=True)
                 raise
             self._counts.probed(self._clock() - began, failed=False)
-            if one.containers or one.posts:
+            if machine.containers or machine.posts:
                 # The end of a supervisor is reported at once; this finds ends whose report was
                 # lost.
-                self._survey(one, await one.link.request("list", timeout=60.0))
-            one.seen = self._clock()
-            self._take_health(one, answer)
+                self._survey(machine, await machine.link.request("list", timeout=60.0))
+            machine.answered_at = self._clock()
+            self._take_health(machine, answer)
 
-    def _take_health(self, one: CloudMachine, answer: RpcReply) -> None:
+    def _take_health(self, machine: CloudMachine, answer: RpcReply) -> None:
         """Note what the agent of a VM says of its images, remains and faults."""
-        one.images.update(str(image) for image in answer.get("images") or [])
+        machine.images.update(str(image) for image in answer.get("images") or [])
         unremoved = answer.get("unremoved")
-        one.unremoved = unremoved if isinstance(unremoved, int) else 0
+        machine.unremoved = unremoved if isinstance(unremoved, int) else 0
         broken = str(answer.get("broken") or "")
-        if broken != one.broken:
-            one.broken = broken
-            event(_logger, "instance broken", instance=one.name, why=broken)
+        if broken != machine.broken:
+            machine.broken = broken
+            event(_logger, "instance broken", instance=machine.name, why=broken)
             self._touch()
 
-    def _arrive(self, one: CloudMachine, answer: RpcReply) -> None:
+    def _arrive(self, machine: CloudMachine, answer: RpcReply) -> None:
         now = self._clock()
-        if one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
+        if machine.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
             self._counts.boot("success")
-            if one.reached is not None:
-                self._counts.ready(now - one.reached)
+            if machine.reached is not None:
+                self._counts.ready(now - machine.reached)
             event(
                 _logger,
                 "instance ready",
-                instance=one.name,
-                type=one.type,
-                seconds=round(now - one.created, 1),
+                instance=machine.name,
+                type=machine.type,
+                seconds=round(now - machine.created, 1),
             )
-            one.take(InstanceEvent.READY, now=now)
-            self._note(one)
-        one.seen, one.fault = now, ""
-        self._survey(one, answer)
+            machine.take(InstanceEvent.READY, now=now)
+            self._note(machine)
+        machine.answered_at, machine.fault = now, ""
+        self._survey(machine, answer)
 
-    def _survey(self, one: CloudMachine, answer: RpcReply) -> None:
+    def _survey(self, machine: CloudMachine, answer: RpcReply) -> None:
         live = [str(item.get("uuid")) for item in answer.get("live") or []]
         posts = {
             str(item.get("uuid")): int(item.get("ranks") or 1)
             for item in answer.get("outposts") or []
         }
-        self._consumer.surveyed(one, live, [str(uuid) for uuid in answer.get("dead") or []], posts)
+        self._consumer.surveyed(
+            machine, live, [str(uuid) for uuid in answer.get("dead") or []], posts
+        )
 
-    def _hear(self, one: CloudMachine, message: Message) -> None:
+    def _hear(self, machine: CloudMachine, message: Message) -> None:
         if message.get("op") == "verified":
-            one.reached = self._clock()
-            self._counts.reached(one.reached - one.created)
+            machine.reached = self._clock()
+            self._counts.reached(machine.reached - machine.created)
         elif message.get("op") == "ended":
-            self._consumer.ended(one, str(message.get("uuid")))
+            self._consumer.ended(machine, str(message.get("uuid")))
         elif message.get("op") == "started":
             self._consumer.surveyed(
-                one, [*one.containers, str(message.get("uuid"))], (), dict(one.posts)
+                machine, [*machine.containers, str(message.get("uuid"))], (), dict(machine.posts)
             )

@@ -45,7 +45,7 @@ class CloudMachine:
     reached: float | None = None
     """Time of the first ssh connection to this VM, verified by its secret."""
     since: float = 0.0
-    seen: float = 0.0
+    answered_at: float = 0.0
     broken: str = ""
     unremoved: int = 0
     """Directories that could not be removed on it yet."""
@@ -137,7 +137,7 @@ class CloudMachine:
             phase=self.phase,
             behavior=self.behavior,
             since=self.since,
-            seen=self.seen,
+            answered_at=self.answered_at,
             broken=self.broken,
             known_type=self.kind is not None,
         )
@@ -183,7 +183,11 @@ class GangInstances:
 
     def names(self, uuid: str) -> list[str]:
         """Names of the VMs of a gang, each once for each of its ranks."""
-        return [one.name for one in self.machines(uuid) for _ in range(one.posts.get(uuid, 0))]
+        return [
+            machine.name
+            for machine in self.machines(uuid)
+            for _ in range(machine.posts.get(uuid, 0))
+        ]
 
 
 def unkept_behavior(name: str, behavior: Behavior) -> str:

@@ -70,7 +70,7 @@ def describe_machine(
     uuids = sorted(machine.containers | machine.posts.keys())
     needs = (look_up(uuid) for uuid in uuids)
     # Whole seconds: the two clocks drift, and each change would be sent.
-    made = datetime.fromtimestamp(round(wall - (now - machine.created)), UTC)
+    created = datetime.fromtimestamp(round(wall - (now - machine.created)), UTC)
     return MachineState(
         id=machine.name[:400],
         kind=MachineKind.VM,
@@ -79,9 +79,9 @@ def describe_machine(
         type=machine.type[:400],
         address=machine.address[:400],
         price=max(0.0, price_of(machine, wall=wall)),
-        since=format_time(made),
+        since=format_time(created),
         total=amount(kind.resources if kind is not None else Resources()),
-        reserved=amount(total(one.need for one in needs if one is not None)),
+        reserved=amount(total(container.need for container in needs if container is not None)),
         containers=tuple(uuids)[:4096],
         actions=_actions(machine),
         note=(machine.why or machine.broken or machine.fault)[:400],
@@ -97,5 +97,5 @@ def _actions(machine: CloudMachine) -> tuple[MachineAction, ...]:
         MachineAction.DRAIN: Behavior.DRAIN,
         MachineAction.RUN: Behavior.RUN,
     }
-    possible = [one for one, behavior in lasting.items() if behavior is not machine.behavior]
+    possible = [action for action, behavior in lasting.items() if behavior is not machine.behavior]
     return (*possible, MachineAction.KILL)

@@ -76,10 +76,10 @@ class Management:
 
     async def _container(self, call: HttpCall) -> HttpAnswer:
         uuid = _wanted(call.query, "container_uuid")
-        found = [one for one in self._entries() if one["container"]["uuid"] == uuid]
-        if not found:
+        entries = [entry for entry in self._entries() if entry["container"]["uuid"] == uuid]
+        if not entries:
             raise NotFound(f"{uuid}: this dispatcher has no such container")
-        return _json(found[0])
+        return _json(entries[0])
 
     async def _kill_container(self, call: HttpCall) -> HttpAnswer:
         uuid = _wanted(call.form, "container_uuid", call.query)
@@ -90,17 +90,21 @@ class Management:
         return _json({})
 
     async def _instances(self, _: HttpCall) -> HttpAnswer:
-        machines = sorted(self._fleet.pool.machines.values(), key=lambda one: one.name)
+        machines = sorted(self._fleet.pool.machines.values(), key=lambda machine: machine.name)
         return _json(
-            {"items": [shown(one, now=asyncio.get_running_loop().time()) for one in machines]}
+            {
+                "items": [
+                    shown(machine, now=asyncio.get_running_loop().time()) for machine in machines
+                ]
+            }
         )
 
     async def _logs(self, call: HttpCall) -> HttpAnswer:
-        kept, id = self._fleet.pool.journal.logs, call.query.get("instance_id")
+        logs, id = self._fleet.pool.journal.logs, call.query.get("instance_id")
         if not id:
-            records = await asyncio.to_thread(kept.records)
-            return _json({"items": [_gone(one) for one in records]})
-        record, texts = await asyncio.to_thread(kept.find, id)
+            records = await asyncio.to_thread(logs.records)
+            return _json({"items": [_gone(record) for record in records]})
+        record, texts = await asyncio.to_thread(logs.find, id)
         return _json({**_gone(record), "texts": texts})
 
     async def _order(self, order: str, call: HttpCall) -> HttpAnswer:
@@ -133,34 +137,37 @@ class Management:
 
     def _entries(self) -> list[dict[str, Any]]:
         """Containers on VMs, then waiting ones, in the order of the queue."""
-        fleet, found = self._fleet, []
+        fleet, entries = self._fleet, []
         planner, statuses = fleet.planning.planner, fleet.statuses()
         processes = fleet.view().processes
-        for uuid in sorted(processes, key=lambda one: (-_priority(fleet.container(one)), one)):
-            process, place = processes[uuid], fleet.place(uuid)
-            kinds = [place.kind] if place is not None and place.kind is not None else []
+        for uuid in sorted(
+            processes,
+            key=lambda process_uuid: (-_priority(fleet.container(process_uuid)), process_uuid),
+        ):
+            process, machine = processes[uuid], fleet.place(uuid)
+            kinds = [machine.kind] if machine is not None and machine.kind is not None else []
             sentence = f"{'running' if process.alive else 'ended'} on {process.worker}"
-            found.append(self._entry(uuid, kinds, sentence))
+            entries.append(self._entry(uuid, kinds, sentence))
         # The planner forgets a container a moment after it was started.
-        for uuid, (shape, _) in sorted(planner.waiting.items(), key=lambda one: one[1][1]):
+        for uuid, (shape, _) in sorted(planner.waiting.items(), key=lambda item: item[1][1]):
             if uuid not in processes:
                 status = statuses.get(uuid)
                 sentence = status.sentence if status is not None else ""
-                found.append(self._entry(uuid, planner.eligible(shape), sentence))
-        return found
+                entries.append(self._entry(uuid, planner.eligible(shape), sentence))
+        return entries
 
     def _entry(self, uuid: str, kinds: Sequence[InstanceType], status: str) -> dict[str, Any]:
-        known, types = self._fleet.container(uuid), [described(one) for one in kinds]
+        tracked, types = self._fleet.container(uuid), [described(kind) for kind in kinds]
         container: dict[str, Any] = {"uuid": uuid}
         resources: dict[str, int] = {}
         first_seen = None
-        if known is not None:
+        if tracked is not None:
             container |= {
-                "state": str(known.state),
-                "priority": known.priority,
-                "created_at": known.created_at,
+                "state": str(tracked.state),
+                "priority": tracked.priority,
+                "created_at": tracked.created_at,
             }
-            need, vram = known.need, known.gpu.vram
+            need, vram = tracked.need, tracked.gpu.vram
             resources = {
                 "VCPUs": need.vcpus,
                 "RAM": need.ram,
@@ -168,7 +175,7 @@ class Management:
                 "GPUs": need.gpus,
                 "GPUVRAM": vram,
             }
-            first_seen = _moment(known.seen, now=asyncio.get_running_loop().time())
+            first_seen = _moment(tracked.seen_at, now=asyncio.get_running_loop().time())
         return {
             "container": container,
             "instance_resources": resources,
@@ -211,8 +218,8 @@ def _gone(record: MachineLogRecord) -> dict[str, object]:
     }
 
 
-def _priority(known: TrackedContainer | None) -> int:
-    return known.priority if known is not None else 0
+def _priority(tracked: TrackedContainer | None) -> int:
+    return tracked.priority if tracked is not None else 0
 
 
 def _moment(then: float, *, now: float) -> str:

@@ -183,66 +183,68 @@ class CloudCounters:
         """All in the form that Prometheus reads. Counters have their names in Arvados too, without
         _total.
         """
-        text = generate_latest(self.registry)
+        exposition = generate_latest(self.registry)
         # They are sent as untyped (`_plain`), as the library would add _total to the name of a
         # counter.
         for name in _PLAIN:
-            text = text.replace(
+            exposition = exposition.replace(
                 f"# TYPE {PREFIX}{name} untyped".encode(), f"# TYPE {PREFIX}{name} counter".encode()
             )
-        return text
+        return exposition
 
     def families(self) -> Iterator[Metric]:
         """Gauges, which are not counted but looked at."""
-        found = self._look()
+        figures = self._look()
         for counter in (self._operations, self._boots, self._gone):
             yield from map(_plain, counter.collect())
-        yield from _machine_families(found.machines)
+        yield from _machine_families(figures.machines)
         queue = GaugeMetricFamily(
             f"{PREFIX}queue_entries",
             "Containers by state and cheapest type.",
             labels=["state", "instance_type"],
         )
-        for state, type_, number in found.queue:
+        for state, type_, number in figures.queue:
             queue.add_metric([state, type_], number)
         yield queue
-        for name, text, value in (
-            ("containers_running", "Supervisors that are believed alive.", found.running),
+        for name, description, value in (
+            ("containers_running", "Supervisors that are believed alive.", figures.running),
             (
                 "containers_allocated_not_started",
                 "Containers that wait for their VM to boot.",
-                found.not_started,
+                figures.not_started,
             ),
             (
                 "containers_not_allocated_over_quota",
                 "Containers that wait for the quota.",
-                found.over_quota,
+                figures.over_quota,
             ),
             (
                 "containers_longest_wait_time_seconds",
                 "Age of the oldest that waits.",
-                found.longest_wait,
+                figures.longest_wait,
             ),
-            ("at_quota", "Whether the quota is used up.", float(found.at_quota)),
+            ("at_quota", "Whether the quota is used up.", float(figures.at_quota)),
             (
                 "max_concurrent_containers",
                 "Most containers that the API bears at a time, 0 any.",
-                found.most,
+                figures.most,
             ),
             (
                 "directories_unremoved",
                 "Directories on VMs that could not be removed yet.",
-                float(sum(one.unremoved for one in found.machines)),
+                float(sum(machine.unremoved for machine in figures.machines)),
             ),
             (
                 "last_503_time",
                 "When the API last was busy, seconds since 1970, 0 never.",
-                found.busy_at,
+                figures.busy_at,
             ),
         ):
-            yield GaugeMetricFamily(f"{PREFIX}{name}", text, value=value)
+            yield GaugeMetricFamily(f"{PREFIX}{name}", description, value=value)
         # VMs that boot have not answered yet, and are no fault.
-        ages = [one.age for one in found.machines if one.category in ("idle", "inuse")]
+        ages = [
+            machine.age for machine in figures.machines if machine.category in ("idle", "inuse")
+        ]
         yield GaugeMetricFamily(
             f"{PREFIX}probe_age_seconds_max",
             "Time since the VM silent longest answered.",
@@ -253,7 +255,7 @@ class CloudCounters:
             "The median of that.",
             value=median(ages) if ages else 0.0,
         )
-        yield from _subnet_families(found.subnets)
+        yield from _subnet_families(figures.subnets)
         yield _summary(
             "instances_time_to_ssh_seconds",
             "From asked for to verified ssh.",
@@ -311,15 +313,15 @@ def _plain(counted: Metric) -> Metric:
 
 
 def _subnet_families(subnets: tuple[SubnetFigures, ...]) -> Iterator[Metric]:
-    there = GaugeMetricFamily(f"{PREFIX}ec2_instances", "VMs by subnet.", labels=["subnet_id"])
+    instances = GaugeMetricFamily(f"{PREFIX}ec2_instances", "VMs by subnet.", labels=["subnet_id"])
     starts = CounterMetricFamily(
         f"{PREFIX}ec2_instance_starts", "VMs that were asked for.", labels=["subnet_id", "success"]
     )
-    for one in subnets:
-        there.add_metric([one.id], one.instances)
-        starts.add_metric([one.id, "1"], one.started)
-        starts.add_metric([one.id, "0"], one.refused)
-    yield from (there, starts)
+    for subnet in subnets:
+        instances.add_metric([subnet.id], subnet.instances)
+        starts.add_metric([subnet.id, "1"], subnet.started)
+        starts.add_metric([subnet.id, "0"], subnet.refused)
+    yield from (instances, starts)
 
 
 def _machine_families(machines: tuple[MachineFigures, ...]) -> Iterator[Metric]:
@@ -332,10 +334,10 @@ def _machine_families(machines: tuple[MachineFigures, ...]) -> Iterator[Metric]:
         name: [0.0, 0, 0]
         for name in ("inuse", "hold", "booting", "unknown", "idle")
     }
-    for one in machines:
-        tally[one.category, one.type] = tally.get((one.category, one.type), 0) + 1
-        for index, amount in enumerate((one.price, one.vcpus, one.ram)):
-            sums[one.category][index] += amount
+    for machine in machines:
+        tally[machine.category, machine.type] = tally.get((machine.category, machine.type), 0) + 1
+        for index, amount in enumerate((machine.price, machine.vcpus, machine.ram)):
+            sums[machine.category][index] += amount
     for (name, type_), number in sorted(tally.items()):
         total.add_metric([name, type_], number)
     yield total
@@ -344,8 +346,8 @@ def _machine_families(machines: tuple[MachineFigures, ...]) -> Iterator[Metric]:
         ("vcpus_total", "VCPUs of VMs."),
         ("memory_bytes_total", "RAM."),
     )
-    for index, (name, text) in enumerate(kinds):
-        family = GaugeMetricFamily(f"{PREFIX}{name}", text, labels=["category"])
+    for index, (name, description) in enumerate(kinds):
+        family = GaugeMetricFamily(f"{PREFIX}{name}", description, labels=["category"])
         for label, amounts in sums.items():
             family.add_metric([label], amounts[index])
         yield family
@@ -353,18 +355,18 @@ def _machine_families(machines: tuple[MachineFigures, ...]) -> Iterator[Metric]:
 
 def _summary(
     name: str,
-    text: str,
+    description: str,
     samples: Iterable[tuple[tuple[str, ...], Samples]],
     labels: Iterable[str] = (),
 ) -> Metric:
-    family = SummaryMetricFamily(f"{PREFIX}{name}", text, labels=list(labels))
-    for values, one in samples:
-        family.add_metric(list(values), count_value=one.count, sum_value=one.total)
-        ordered = sorted(one.last)
+    family = SummaryMetricFamily(f"{PREFIX}{name}", description, labels=list(labels))
+    for values, series in samples:
+        family.add_metric(list(values), count_value=series.count, sum_value=series.total)
+        ordered = sorted(series.last)
         for share in _QUANTILES if ordered else ():
-            place = min(len(ordered) - 1, int(share * len(ordered)))
-            said = dict(zip(labels, values, strict=True)) | {"quantile": f"{share:g}"}
-            family.add_sample(f"{PREFIX}{name}", said, ordered[place])
+            index = min(len(ordered) - 1, int(share * len(ordered)))
+            label_values = dict(zip(labels, values, strict=True)) | {"quantile": f"{share:g}"}
+            family.add_sample(f"{PREFIX}{name}", label_values, ordered[index])
     return family
 
 

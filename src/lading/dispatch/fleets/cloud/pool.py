@@ -140,17 +140,17 @@ class InstancePool:
     def create(self, key: str, kind: InstanceType) -> None:
         """Request a VM."""
         now = self._clock()
-        one = CloudMachine(
+        machine = CloudMachine(
             key=key,
             type=kind.name,
             secret=self._token(),
             kind=kind,
             created=now,
             since=now,
-            seen=now,
+            answered_at=now,
         )
-        self.machines[key] = one
-        self._spawn(self._create(one), f"create {key}", one)
+        self.machines[key] = machine
+        self._spawn(self._create(machine), f"create {key}", machine)
 
     def cancel(self, key: str) -> None:
         """Forget a VM that is no longer needed, unless the cloud was already asked for it."""
@@ -158,43 +158,53 @@ class InstancePool:
         if one is not None and one.phase is InstancePhase.CREATING and one.asked is None:
             self._forget(one)
 
-    async def hold(self, one: CloudMachine, behavior: Behavior, why: str = "") -> None:
+    async def hold(self, machine: CloudMachine, behavior: Behavior, why: str = "") -> None:
         """Set an operator's behavior for a VM, and its tags. Raises Unavailable without these."""
-        if one.behavior is not behavior:
-            one.behavior, one.is_tagged = behavior, False
-            event(_logger, "idle behavior", instance=one.name, behavior=behavior)
-            self._tell(one.name, f"{behavior.value}{f': {why}' if why else ''}")
+        if machine.behavior is not behavior:
+            machine.behavior, machine.is_tagged = behavior, False
+            event(_logger, "idle behavior", instance=machine.name, behavior=behavior)
+            self._tell(machine.name, f"{behavior.value}{f': {why}' if why else ''}")
             self.touch()
-        if one.instance is not None and not one.is_tagged and not await self._tag(one):
-            raise Unavailable(unkept_behavior(one.name, behavior))
+        if machine.instance is not None and not machine.is_tagged and not await self._tag(machine):
+            raise Unavailable(unkept_behavior(machine.name, behavior))
 
-    def shut_down(self, one: CloudMachine, why: str) -> None:
+    def shut_down(self, machine: CloudMachine, why: str) -> None:
         """Remove a VM, even a busy one."""
-        if one.phase not in (InstancePhase.SHUTDOWN, InstancePhase.GONE):
-            booting = one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
-            one.has_failed = booting or bool(one.broken)
-            one.why = f"{why}{f' (last: {one.fault})' if one.fault and booting else ''}"
-            event(_logger, "instance shut down", instance=one.name, type=one.type, why=one.why)
-            self._tell(one.name, f"{one.type} shut down: {one.why}", is_fault=booting)
+        if machine.phase not in (InstancePhase.SHUTDOWN, InstancePhase.GONE):
+            booting = machine.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
+            machine.has_failed = booting or bool(machine.broken)
+            machine.why = f"{why}{f' (last: {machine.fault})' if machine.fault and booting else ''}"
+            event(
+                _logger,
+                "instance shut down",
+                instance=machine.name,
+                type=machine.type,
+                why=machine.why,
+            )
+            self._tell(machine.name, f"{machine.type} shut down: {machine.why}", is_fault=booting)
             if booting:
                 self._counts.boot("failure" if why.startswith("it did not") else "aborted")
             # A VM that does not become ready counts like missing capacity: its type is excluded for
             # a growing pause, so that a broken image does not cost VM after VM.
-            if why.startswith("it did not") and one.kind is not None:
-                said = f"the last {one.type} instance was of no use: {one.why}"
+            if why.startswith("it did not") and machine.kind is not None:
+                reason = f"the last {machine.type} instance was of no use: {machine.why}"
                 self._limit(
-                    cloud_limits.capacity_refused, group=self._driver.group(one.kind), why=said
+                    cloud_limits.capacity_refused,
+                    group=self._driver.group(machine.kind),
+                    why=reason,
                 )
-            one.take(InstanceEvent.CONDEMNED, now=self._clock())
+            machine.take(InstanceEvent.CONDEMNED, now=self._clock())
             self._list_now.set()
             self.touch()
 
-    def occupy(self, one: CloudMachine) -> None:
+    def occupy(self, machine: CloudMachine) -> None:
         """Note a change of the containers on a VM, or on their way to it."""
-        busy = bool(one.containers or one.posts or one.expected)
-        if one.phase is (InstancePhase.IDLE if busy else InstancePhase.RUNNING):
-            one.take(InstanceEvent.OCCUPIED if busy else InstanceEvent.EMPTIED, now=self._clock())
-            one.last_busy = self._clock()
+        busy = bool(machine.containers or machine.posts or machine.expected)
+        if machine.phase is (InstancePhase.IDLE if busy else InstancePhase.RUNNING):
+            machine.take(
+                InstanceEvent.OCCUPIED if busy else InstanceEvent.EMPTIED, now=self._clock()
+            )
+            machine.last_busy = self._clock()
             self._check_now.set()
 
     def touch(self) -> None:
@@ -205,15 +215,17 @@ class InstancePool:
     @property
     def unresolved(self) -> list[CloudMachine]:
         """VMs that have not reported yet which containers run there."""
-        return [one for one in self.machines.values() if one.phase is InstancePhase.UNKNOWN]
+        return [
+            machine for machine in self.machines.values() if machine.phase is InstancePhase.UNKNOWN
+        ]
 
     # Making.
 
-    async def _create(self, one: CloudMachine) -> None:
+    async def _create(self, machine: CloudMachine) -> None:
         async with self._creating:
             # Checked again behind the semaphore: the plan may have changed while other creations
             # had their turn.
-            if one.phase is not InstancePhase.CREATING or one.kind is None:
+            if machine.phase is not InstancePhase.CREATING or machine.kind is None:
                 return
             # The plan was made before the cloud refused a call for its rate.
             slowed = self.limits.rate_ban
@@ -221,38 +233,38 @@ class InstancePool:
                 await asyncio.sleep(slowed.until - self._clock())
             # Set before the call: from now on the cloud may have the VM, so `cancel` must not
             # forget it.
-            one.asked = self._clock()
+            machine.asked = self._clock()
             spec = InstanceSpec(
-                kind=one.kind,
+                kind=machine.kind,
                 image=self.settings.image,
-                tags=self._tags(one),
-                user_data=self.settings.user_data(one.secret),
+                tags=self._tags(machine),
+                user_data=self.settings.user_data(machine.secret),
                 public_key=self._public_key if self.settings.deploy_key else "",
-                avoided_zones=self._losses.zones_to_avoid(one.kind),
+                avoided_zones=self._losses.zones_to_avoid(machine.kind),
             )
             try:
-                made = await self._calls.make("Create", self._driver.create(spec))
+                created = await self._calls.make("Create", self._driver.create(spec))
             except LadingError as error:
-                self._refused(one, error)
+                self._refused(machine, error)
                 return
-        if not one.gone:
-            self.limits = cloud_limits.created(self.limits, group=self._driver.group(one.kind))
-            self._adopt(one, made)
+        if not machine.gone:
+            self.limits = cloud_limits.created(self.limits, group=self._driver.group(machine.kind))
+            self._adopt(machine, created)
 
-    def _refused(self, one: CloudMachine, error: LadingError) -> None:
-        event(_logger, "instance not made", type=one.type, why=error.message)
-        self._tell(one.name, f"{one.type} not made: {error.message}", is_fault=True)
-        assert one.kind is not None
-        group = self._driver.group(one.kind)
-        if one.instance is None:
-            self._forget(one)
+    def _refused(self, machine: CloudMachine, error: LadingError) -> None:
+        event(_logger, "instance not made", type=machine.type, why=error.message)
+        self._tell(machine.name, f"{machine.type} not made: {error.message}", is_fault=True)
+        assert machine.kind is not None
+        group = self._driver.group(machine.kind)
+        if machine.instance is None:
+            self._forget(machine)
         match error:
             case RateLimited():
                 until = None if error.pause is None else self._clock() + error.pause
                 self._limit(cloud_limits.rate_refused, until=until, why=error.message)
             case QuotaReached():
-                there = sum(other.instance is not None for other in self.machines.values())
-                self._limit(cloud_limits.quota_refused, machines=there, why=error.message)
+                existing = sum(listed.instance is not None for listed in self.machines.values())
+                self._limit(cloud_limits.quota_refused, machines=existing, why=error.message)
             case _:
                 self._limit(cloud_limits.capacity_refused, group=group, why=error.message)
         # The VM may exist in spite of the error.
@@ -262,43 +274,43 @@ class InstancePool:
         self.limits = refused(self.limits, now=self._clock(), **facts)
         self.touch()
 
-    def _tags(self, one: CloudMachine) -> dict[str, str]:
+    def _tags(self, machine: CloudMachine) -> dict[str, str]:
         tag = self.settings.tag
         return dict(self.settings.resource_tags) | {
             tag("InstanceSetID"): self.settings.set_id,
-            tag("InstanceType"): one.type,
-            tag("IdleBehavior"): one.behavior.value,
-            tag("InstanceSecret"): one.secret,
+            tag("InstanceType"): machine.type,
+            tag("IdleBehavior"): machine.behavior.value,
+            tag("InstanceSecret"): machine.secret,
         }
 
-    def _kept_tags(self, one: CloudMachine) -> dict[str, str]:
+    def _kept_tags(self, machine: CloudMachine) -> dict[str, str]:
         """The tags from which a later dispatcher learns the state of a VM."""
         return {
             name: value
-            for name, value in self._tags(one).items()
+            for name, value in self._tags(machine).items()
             if name in map(self.settings.tag, _KEPT)
         }
 
-    def _tag_again(self, one: CloudMachine) -> None:
+    def _tag_again(self, machine: CloudMachine) -> None:
         """The list shows other tags: it may be old, or they were not set, or were changed from
         outside.
         """
         now = self._clock()
         # Tags that were set a moment ago may be missing from a list that the cloud made earlier.
-        if now - one.tagged >= self.settings.sync_interval / 2:
-            self._spawn(self._tag(one), f"tag {one.name}")
+        if now - machine.tagged >= self.settings.sync_interval / 2:
+            self._spawn(self._tag(machine), f"tag {machine.name}")
 
-    async def _tag(self, one: CloudMachine) -> bool:
+    async def _tag(self, machine: CloudMachine) -> bool:
         """Set the tags of a VM; whether the cloud has taken them."""
-        one.tagged, behavior = self._clock(), one.behavior
+        machine.tagged, behavior = self._clock(), machine.behavior
         try:
-            await self._calls.make("SetTags", self._driver.tag(one.name, self._tags(one)))
+            await self._calls.make("SetTags", self._driver.tag(machine.name, self._tags(machine)))
         except LadingError as error:
-            event(_logger, "tags not set", instance=one.name, why=error.message)
+            event(_logger, "tags not set", instance=machine.name, why=error.message)
             return False
         # It may have changed during the call.
-        one.is_tagged = one.behavior is behavior
-        return one.is_tagged
+        machine.is_tagged = machine.behavior is behavior
+        return machine.is_tagged
 
     # Listing.
 
@@ -331,30 +343,38 @@ class InstancePool:
             asked = error.pause if isinstance(error, RateLimited) else None
             return max(asked or 0.0, self.settings.busy_sync_interval)
         self.fault = ""
-        for one in list(self.machines.values()):
-            if one.phase is InstancePhase.SHUTDOWN:
-                self._remove(one)
+        for machine in list(self.machines.values()):
+            if machine.phase is InstancePhase.SHUTDOWN:
+                self._remove(machine)
         return self.settings.sync_interval
 
     def _is_busy(self) -> bool:
         return any(
-            one.phase is InstancePhase.SHUTDOWN
-            or one.misses
-            or (one.instance is not None and not one.address)
-            for one in self.machines.values()
+            machine.phase is InstancePhase.SHUTDOWN
+            or machine.misses
+            or (machine.instance is not None and not machine.address)
+            for machine in self.machines.values()
         )
 
     def _take_in(self, listed: Iterable[Instance]) -> None:
         """Learn from the instances of a list."""
-        by_id = {one.instance.id: one for one in self.machines.values() if one.instance is not None}
-        by_secret = {one.secret: one for one in self.machines.values() if one.instance is None}
+        by_id = {
+            machine.instance.id: machine
+            for machine in self.machines.values()
+            if machine.instance is not None
+        }
+        by_secret = {
+            machine.secret: machine
+            for machine in self.machines.values()
+            if machine.instance is None
+        }
         for instance in listed:
-            known = by_id.get(instance.id)
+            matched = by_id.get(instance.id)
             # The secret connects a created VM with its list entry when the call of its creation
             # failed or has not returned yet.
             expected = by_secret.get(instance.tags.get(self.settings.tag("InstanceSecret"), ""))
-            if known is not None:
-                self._refresh(known, instance)
+            if matched is not None:
+                self._refresh(matched, instance)
             elif expected is not None:
                 self._adopt(expected, instance)
             else:
@@ -363,28 +383,36 @@ class InstancePool:
     async def _list(self) -> None:
         # Taken before the call: a VM that was created during it may be missing from the list.
         began = self._clock()
-        found = await self._calls.make("List", self._driver.list())
+        instances = await self._calls.make("List", self._driver.list())
         mark = self.settings.tag("InstanceSetID")
         # A list may name an instance twice.
-        ours = {one.id: one for one in found if one.tags.get(mark) == self.settings.set_id}
+        ours = {
+            instance.id: instance
+            for instance in instances
+            if instance.tags.get(mark) == self.settings.set_id
+        }
         self._take_in(ours.values())
-        for one in list(self.machines.values()):
-            if one.instance is not None and one.instance.id not in ours and one.created < began:
-                self._miss(one)
-        self.journal.keep(ours.keys() | {one.name for one in self.machines.values()})
+        for machine in list(self.machines.values()):
+            if (
+                machine.instance is not None
+                and machine.instance.id not in ours
+                and machine.created < began
+            ):
+                self._miss(machine)
+        self.journal.keep(ours.keys() | {machine.name for machine in self.machines.values()})
         if not self.listed:
             self.listed = True
             self._consumer.touched()
 
-    def _refresh(self, one: CloudMachine, instance: Instance) -> None:
-        one.misses = 0
-        if not one.going and any(
-            instance.tags.get(name) != value for name, value in self._kept_tags(one).items()
+    def _refresh(self, machine: CloudMachine, instance: Instance) -> None:
+        machine.misses = 0
+        if not machine.going and any(
+            instance.tags.get(name) != value for name, value in self._kept_tags(machine).items()
         ):
-            self._tag_again(one)
-        if instance.address and instance.address != one.address:
-            one.instance = instance
-            one.changed.set()
+            self._tag_again(machine)
+        if instance.address and instance.address != machine.address:
+            machine.instance = instance
+            machine.changed.set()
 
     def _find(self, instance: Instance) -> None:
         """Add a VM that an earlier dispatcher made, or that was missing from lists: then its times
@@ -394,7 +422,7 @@ class InstancePool:
         before = self._given_up.pop(instance.id, GivenUp(now, now, ""))
         type_ = instance.tags.get(tag("InstanceType"), "")
         behavior = instance.tags.get(tag("IdleBehavior"), "")
-        one = CloudMachine(
+        machine = CloudMachine(
             key=instance.id,
             type=type_,
             secret=instance.tags.get(tag("InstanceSecret"), ""),
@@ -404,58 +432,66 @@ class InstancePool:
             behavior=Behavior(behavior) if behavior in set(Behavior) else Behavior.RUN,
             created=now,
             since=before.since,
-            seen=now,
+            answered_at=now,
         )
-        known = self.journal.find(instance.id)
-        if known is not None:
-            one.created = self._on_clock(known.made)
-            one.since = (
-                min(one.since, self._on_clock(known.waited_since))
-                if known.waited_since
-                else one.since
+        record = self.journal.find(instance.id)
+        if record is not None:
+            machine.created = self._on_clock(record.created)
+            machine.since = (
+                min(machine.since, self._on_clock(record.waited_since))
+                if record.waited_since
+                else machine.since
             )
-        self._note(one)
-        self.machines[one.key] = one
-        event(_logger, "instance found", instance=one.name, type=type_, behavior=one.behavior)
-        self._spawn(self._watch.keep(one), f"keep {one.name}", one)
+        self._note(machine)
+        self.machines[machine.key] = machine
+        event(
+            _logger, "instance found", instance=machine.name, type=type_, behavior=machine.behavior
+        )
+        self._spawn(self._watch.keep(machine), f"keep {machine.name}", machine)
         self.touch()
         if before.why:
-            self.shut_down(one, before.why)
+            self.shut_down(machine, before.why)
 
-    def _adopt(self, one: CloudMachine, instance: Instance) -> None:
+    def _adopt(self, machine: CloudMachine, instance: Instance) -> None:
         """Take over a VM that the cloud has made."""
-        if one.instance is not None:
+        if machine.instance is not None:
             return
-        one.instance = instance
-        if one.phase is InstancePhase.SHUTDOWN:
+        machine.instance = instance
+        if machine.phase is InstancePhase.SHUTDOWN:
             self._list_now.set()
         else:
-            one.take(InstanceEvent.CREATED, now=self._clock())
-            self._note(one)
-            self._tell(one.name, f"{one.type} made")
+            machine.take(InstanceEvent.CREATED, now=self._clock())
+            self._note(machine)
+            self._tell(machine.name, f"{machine.type} made")
             event(
-                _logger, "instance made", instance=one.name, type=one.type, address=instance.address
+                _logger,
+                "instance made",
+                instance=machine.name,
+                type=machine.type,
+                address=instance.address,
             )
             if instance.address:
-                one.changed.set()
+                machine.changed.set()
             else:
                 self._list_now.set()
-            self._spawn(self._watch.keep(one), f"keep {one.name}", one)
+            self._spawn(self._watch.keep(machine), f"keep {machine.name}", machine)
             self.touch()
 
-    def _note(self, one: CloudMachine) -> None:
+    def _note(self, machine: CloudMachine) -> None:
         """Store the time of its creation, and the beginning of the wait for it, over a restart."""
         # The monotonic clock begins anew with the process (or the machine): the journal has wall
         # time.
         offset = self._wall() - self._clock()
-        waited = one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
+        waited = machine.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
         self.journal.note(
-            one.name, made=one.created + offset, waited_since=one.since + offset if waited else 0.0
+            machine.name,
+            created=machine.created + offset,
+            waited_since=machine.since + offset if waited else 0.0,
         )
 
-    def _tell(self, name: str, text: str, *, is_fault: bool = False) -> None:
+    def _tell(self, name: str, message: str, *, is_fault: bool = False) -> None:
         at = format_time(datetime.fromtimestamp(self._wall(), UTC))
-        note = MachineNote(at=at, machine=name[:400], text=text[:400], is_fault=is_fault)
+        note = MachineNote(at=at, machine=name[:400], sentence=message[:400], is_fault=is_fault)
         self.history.append(note)
 
     def _on_clock(self, moment: float) -> float:
@@ -465,65 +501,73 @@ class InstancePool:
         # longer.
         return min(now, moment - self._wall() + now)
 
-    def _miss(self, one: CloudMachine) -> None:
-        one.misses += 1
+    def _miss(self, machine: CloudMachine) -> None:
+        machine.misses += 1
         # A connection proves that the VM is alive, even if it is missing from lists. A VM that is
         # being removed may keep its connection to the end.
-        if one.misses >= self.settings.misses and (
-            one.link is None or one.phase is InstancePhase.SHUTDOWN
+        if machine.misses >= self.settings.misses and (
+            machine.link is None or machine.phase is InstancePhase.SHUTDOWN
         ):
-            self._lose(one)
+            self._lose(machine)
 
-    def _lose(self, one: CloudMachine) -> None:
+    def _lose(self, machine: CloudMachine) -> None:
         """Remove a VM that is gone."""
-        before, now = one.phase, self._clock()
-        self._counts.gone(before, now - one.since)
+        before, now = machine.phase, self._clock()
+        self._counts.gone(before, now - machine.since)
         if before in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
             self._counts.boot("disappeared")
-        self._tell(one.name, f"{one.type} gone", is_fault=not one.why)
-        if not one.why:
-            lost = self._collector.collect(one, f"it disappeared while {before}", has_failed=True)
-            self._spawn(lost, f"logs of {one.name}")
-        event(_logger, "instance gone", instance=one.name, type=one.type, was=before)
+        self._tell(machine.name, f"{machine.type} gone", is_fault=not machine.why)
+        if not machine.why:
+            lost = self._collector.collect(
+                machine, f"it disappeared while {before}", has_failed=True
+            )
+            self._spawn(lost, f"logs of {machine.name}")
+        event(_logger, "instance gone", instance=machine.name, type=machine.type, was=before)
         self._given_up = {
             id: past for id, past in self._given_up.items() if now - past.at < _REMEMBERED
         }
-        unwell = one.since if before in (InstancePhase.UNKNOWN, InstancePhase.BOOTING) else one.seen
-        self._given_up[one.name] = GivenUp(now, unwell, one.why)
-        if one.kind is not None and one.kind.preemptible and not one.why:
-            self._losses.note(one.kind, one.instance.zone if one.instance is not None else "")
-        one.take(InstanceEvent.VANISHED, now=now)
-        self._consumer.vanished(one)
-        self._forget(one)
+        unwell = (
+            machine.since
+            if before in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
+            else machine.answered_at
+        )
+        self._given_up[machine.name] = GivenUp(now, unwell, machine.why)
+        if machine.kind is not None and machine.kind.preemptible and not machine.why:
+            self._losses.note(
+                machine.kind, machine.instance.zone if machine.instance is not None else ""
+            )
+        machine.take(InstanceEvent.VANISHED, now=now)
+        self._consumer.vanished(machine)
+        self._forget(machine)
 
-    def _forget(self, one: CloudMachine) -> None:
-        self.machines.pop(one.key, None)
-        one.phase = InstancePhase.GONE
-        one.changed.set()
-        if one.task is not None and one.task is not asyncio.current_task():
-            one.task.cancel()
+    def _forget(self, machine: CloudMachine) -> None:
+        self.machines.pop(machine.key, None)
+        machine.phase = InstancePhase.GONE
+        machine.changed.set()
+        if machine.task is not None and machine.task is not asyncio.current_task():
+            machine.task.cancel()
         self.touch()
 
-    def _remove(self, one: CloudMachine) -> None:
+    def _remove(self, machine: CloudMachine) -> None:
         now = self._clock()
         if (
-            one.instance is not None
-            and (one.phase is InstancePhase.SHUTDOWN)
-            and _due(one, self.settings, now)
+            machine.instance is not None
+            and (machine.phase is InstancePhase.SHUTDOWN)
+            and _due(machine, self.settings, now)
         ):
-            one.asked = now
-            self._spawn(self._destroy(one), f"destroy {one.name}")
+            machine.asked = now
+            self._spawn(self._destroy(machine), f"destroy {machine.name}")
 
-    async def _destroy(self, one: CloudMachine) -> None:
-        if not one.logs_kept:
+    async def _destroy(self, machine: CloudMachine) -> None:
+        if not machine.logs_kept:
             # Before the first call: afterwards nobody can ask the VM, and some clouds drop its
             # console.
-            one.logs_kept = True
-            await self._collector.collect(one, one.why, has_failed=one.has_failed)
+            machine.logs_kept = True
+            await self._collector.collect(machine, machine.why, has_failed=machine.has_failed)
         try:
-            await self._calls.make("Destroy", self._driver.destroy(one.name))
+            await self._calls.make("Destroy", self._driver.destroy(machine.name))
         except LadingError as error:
-            event(_logger, "instance not removed", instance=one.name, why=error.message)
+            event(_logger, "instance not removed", instance=machine.name, why=error.message)
 
     # Verdicts.
 
@@ -542,22 +586,24 @@ class InstancePool:
     def _check(self) -> float | None:
         """Find VMs to remove; return the time of the next check."""
         now, moments = self._clock(), []
-        for one in list(self.machines.values()):
-            why = verdict(one.facts, self.settings.times, now=now, over_quota=self.wanted_by_others)
+        for machine in list(self.machines.values()):
+            why = verdict(
+                machine.facts, self.settings.times, now=now, over_quota=self.wanted_by_others
+            )
             if why:
                 try:
-                    self.shut_down(one, why)
+                    self.shut_down(machine, why)
                 except IllegalTransition as error:
-                    event(_logger, "verdict dropped", instance=one.name, why=error.message)
-            moments.append(next_moment(one.facts, self.settings.times, now=now))
+                    event(_logger, "verdict dropped", instance=machine.name, why=error.message)
+            moments.append(next_moment(machine.facts, self.settings.times, now=now))
         moments.append(self.present_limits().next_moment(now=now))
-        return min((one for one in moments if one is not None), default=None)
+        return min((moment for moment in moments if moment is not None), default=None)
 
-    def _spawn(self, work: Work, name: str, one: CloudMachine | None = None) -> None:
+    def _spawn(self, work: Work, name: str, machine: CloudMachine | None = None) -> None:
         assert self._tasks is not None
         task = self._tasks.create_task(work, name=name)
-        if one is not None:
-            one.task = task
+        if machine is not None:
+            machine.task = task
 
     def present_limits(self) -> cloud_limits.Limits:
         """The limits, with the types that were taken away lately."""
@@ -565,10 +611,12 @@ class InstancePool:
 
     def by_name(self) -> Mapping[str, CloudMachine]:
         """The VMs by name."""
-        return {one.name: one for one in self.machines.values()}
+        return {machine.name: machine for machine in self.machines.values()}
 
 
-def _due(one: CloudMachine, settings: CloudSettings, now: float) -> bool:
+def _due(machine: CloudMachine, settings: CloudSettings, now: float) -> bool:
     return (
-        one.asked is None or one.asked < one.since or now - one.asked >= settings.shutdown_timeout
+        machine.asked is None
+        or machine.asked < machine.since
+        or now - machine.asked >= settings.shutdown_timeout
     )

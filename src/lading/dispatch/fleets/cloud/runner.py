@@ -83,9 +83,9 @@ def build(cache: Path) -> RunnerArchive:
     cannot be made.
     """
     cache.mkdir(parents=True, exist_ok=True)
-    part = cache / f"runner.{os.getpid()}.tgz"
+    draft = cache / f"runner.{os.getpid()}.tgz"
     try:
-        with part.open("wb") as raw:
+        with draft.open("wb") as raw:
             hashing = _HashedArchive(raw)
             with (
                 gzip.GzipFile(
@@ -103,11 +103,11 @@ def build(cache: Path) -> RunnerArchive:
                 for name, source in sorted(_members().items()):
                     _add(archive, name, source)
         target = cache / f"runner~{hashing.digest.hexdigest()}.tgz"
-        part.replace(target)
+        draft.replace(target)
     except (OSError, metadata.PackageNotFoundError, subprocess.SubprocessError) as error:
         raise Invalid(f"the runner for VMs cannot be made of this installation: {error}") from error
     finally:
-        part.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
     for old in cache.glob("runner~*.tgz"):
         if old != target:
             old.unlink(missing_ok=True)
@@ -122,15 +122,15 @@ class RunnerBuilder:
     def __init__(self, cache: Path) -> None:
         self._cache = cache
         self._alone = threading.Lock()
-        self._made: RunnerArchive | None = None
+        self._archive: RunnerArchive | None = None
 
     def get(self) -> RunnerArchive:
         """Make it or find it; blocks. Raises Invalid."""
         # Several VMs become ready at once, each in a thread of its own; the archive is made once.
         with self._alone:
-            if self._made is None:
-                self._made = build(self._cache)
-            return self._made
+            if self._archive is None:
+                self._archive = build(self._cache)
+            return self._archive
 
 
 class _HashedArchive(io.RawIOBase):
@@ -152,31 +152,35 @@ class _HashedArchive(io.RawIOBase):
 def _members() -> dict[str, Path | bytes]:
     """The archive: name and source."""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    found: dict[str, Path | bytes] = {f"bin/{version}": Path(sys.executable).resolve()}
-    found["bin/python"] = _LAUNCHER.format(name=version).encode()
+    members: dict[str, Path | bytes] = {f"bin/{version}": Path(sys.executable).resolve()}
+    members["bin/python"] = _LAUNCHER.format(name=version).encode()
     library = f"lib/{version}"
     for name, path in _modules(Path(sysconfig.get_path("stdlib", vars={"base": sys.base_prefix}))):
-        found[f"{library}/{name}"] = path
+        members[f"{library}/{name}"] = path
     for name, path in _packages():
-        found[f"{library}/site-packages/{name}"] = path
-    found[f"{library}/sitecustomize.py"] = _START.encode()
+        members[f"{library}/site-packages/{name}"] = path
+    members[f"{library}/sitecustomize.py"] = _START.encode()
     entries = metadata.distribution("lading").read_text("entry_points.txt") or ""
     # Engines are found by entry points, which need the metadata of the distribution.
     info = f"{library}/site-packages/lading-{metadata.version('lading')}.dist-info"
-    found[f"{info}/METADATA"] = (
+    members[f"{info}/METADATA"] = (
         f"Metadata-Version: 2.1\nName: lading\nVersion: {metadata.version('lading')}\n".encode()
     )
-    found[f"{info}/entry_points.txt"] = entries.encode()
+    members[f"{info}/entry_points.txt"] = entries.encode()
     # Extension modules need libraries that the VM may not have.
-    binaries = [one for one in found.values() if isinstance(one, Path) and _is_binary(one)]
-    found.update({f"lib/{path.name}": path for path in _libraries(binaries)})
-    return found
+    binaries = [
+        source for source in members.values() if isinstance(source, Path) and _is_binary(source)
+    ]
+    members.update({f"lib/{path.name}": path for path in _libraries(binaries)})
+    return members
 
 
 def _modules(root: Path) -> Iterator[tuple[str, Path]]:
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(
-            one for one in folders if one not in _LEFT_OUT and not one.startswith("config-")
+            subfolder
+            for subfolder in folders
+            if subfolder not in _LEFT_OUT and not subfolder.startswith("config-")
         )
         for name in sorted(names):
             path = Path(folder, name)
@@ -188,33 +192,33 @@ def imported_packages() -> list[str]:
     """The distributions that the programs of a VM import, directly or through modules of this
     package.
     """
-    engines = [one.module for one in metadata.entry_points(group="lading.engines")]
-    wanted, seen, names = [*PROGRAMS, *engines], set[str](), set[str]()
-    while wanted:
-        module = wanted.pop()
+    engines = [entry.module for entry in metadata.entry_points(group="lading.engines")]
+    pending, visited, names = [*PROGRAMS, *engines], set[str](), set[str]()
+    while pending:
+        module = pending.pop()
         path = _source(module)
         # Modules are read, not imported: an import would run code of engines that this machine may
         # lack.
-        if module in seen or path is None:
+        if module in visited or path is None:
             continue
-        seen.add(module)
+        visited.add(module)
         for name in _imports(path):
             if name.partition(".")[0] == "lading":
                 # An import runs each package above it too, and what is imported from one may be a
                 # module of it.
                 parts = name.split(".")
-                wanted += [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
+                pending += [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
             else:
                 names.add(name.partition(".")[0])
-    known = metadata.packages_distributions()
-    return sorted({name for top in names for name in known.get(top, ())})
+    distributions = metadata.packages_distributions()
+    return sorted({name for top in names for name in distributions.get(top, ())})
 
 
 def _source(module: str) -> Path | None:
     """The file of a module or package of Lading; None for an unknown name."""
-    place = Path(__file__).parents[4].joinpath(*module.split("."))
+    base = Path(__file__).parents[4].joinpath(*module.split("."))
     return next(
-        (one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()), None
+        (path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None
     )
 
 
@@ -261,11 +265,11 @@ def _packages() -> Iterator[tuple[str, Path]]:
         yield f"lading/{name}", path
 
 
-def _needs(found: metadata.Distribution) -> Iterator[str]:
-    for line in found.requires or []:
-        text, _, marker = line.partition(";")
+def _needs(distribution: metadata.Distribution) -> Iterator[str]:
+    for line in distribution.requires or []:
+        requirement, _, marker = line.partition(";")
         if "extra" not in marker and _holds(marker):
-            match = _DISTRIBUTION.match(text.strip())
+            match = _DISTRIBUTION.match(requirement.strip())
             if match is not None:
                 yield match[0]
 
@@ -274,7 +278,7 @@ def _holds(marker: str) -> bool:
     """Whether a condition on the version of Python holds; others are taken to."""
     words = marker.replace('"', "").replace("'", "").split()
     if len(words) == 3 and words[0] == "python_version" and words[1] == "<":
-        return sys.version_info[:2] < tuple(int(part) for part in words[2].split("."))
+        return sys.version_info[:2] < tuple(int(number) for number in words[2].split("."))
     return True
 
 
@@ -285,16 +289,16 @@ def _is_binary(path: Path) -> bool:
 
 def _libraries(binaries: list[Path]) -> list[Path]:
     """The shared libraries that these need, but for those of the C library."""
-    found: dict[str, Path] = {}
+    libraries: dict[str, Path] = {}
     listing = subprocess.run(
         ["ldd", *map(str, binaries)], capture_output=True, text=True, timeout=60, check=False
     )
     for line in listing.stdout.splitlines():
-        name, arrow, rest = line.strip().partition(" => ")
+        name, arrow, location = line.strip().partition(" => ")
         # The loader and the C library must fit each other and the kernel: those of the VM are used.
-        if arrow and rest.startswith("/") and not name.startswith(_OF_LIBC):
-            found[name] = Path(rest.split(" (")[0])
-    return [Path(path) for path in found.values()]
+        if arrow and location.startswith("/") and not name.startswith(_OF_LIBC):
+            libraries[name] = Path(location.split(" (")[0])
+    return [Path(path) for path in libraries.values()]
 
 
 def _add(archive: tarfile.TarFile, name: str, source: Path | bytes) -> None:

@@ -77,7 +77,7 @@ class CloudSettings:
     @property
     def by_name(self) -> Mapping[str, InstanceType]:
         """The instance types by their names in the configuration."""
-        return {one.name: one for one in self.types}
+        return {kind.name: kind for kind in self.types}
 
     def tag(self, name: str) -> str:
         """The full name of a tag."""
@@ -144,7 +144,9 @@ def _check(cloud: CloudVMs) -> None:
         raise _refusal(
             "DeployRunnerDirectory", cloud.DeployRunnerDirectory, "an absolute path without spaces"
         )
-    if not cloud.TagKeyPrefix.isascii() or any(one.isspace() for one in cloud.TagKeyPrefix):
+    if not cloud.TagKeyPrefix.isascii() or any(
+        character.isspace() for character in cloud.TagKeyPrefix
+    ):
         raise _refusal(
             "TagKeyPrefix", cloud.TagKeyPrefix, "ASCII letters, digits and signs without spaces"
         )
@@ -159,10 +161,10 @@ def _refusal(name: str, value: object, allowed: str) -> Invalid:
     return Invalid(f"configuration: Containers.CloudVMs.{name}: {value!r}; it must be {allowed}")
 
 
-def _port(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < 65536:
-        raise _refusal("SSHPort", text, "a number from 1 to 65535")
-    return int(text)
+def _port(value: str) -> int:
+    if not value.isdecimal() or not 0 < int(value) < 65536:
+        raise _refusal("SSHPort", value, "a number from 1 to 65535")
+    return int(value)
 
 
 def _types(config: Config) -> tuple[InstanceType, ...]:

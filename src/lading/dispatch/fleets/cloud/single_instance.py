@@ -30,7 +30,7 @@ class OneInstance:
 
     async def list(self) -> list[Instance]:
         """The instance, while the cloud lists it."""
-        return [one for one in await self._driver.list() if one.id == self._id]
+        return [instance for instance in await self._driver.list() if instance.id == self._id]
 
     async def tag(self, id: str, tags: Mapping[str, str]) -> None:
         """Leave the tags: the trial changes them itself."""

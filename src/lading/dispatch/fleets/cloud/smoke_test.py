@@ -68,17 +68,17 @@ def _spec(root: Path) -> dict[str, Any]:
     for name in ("proc", "dev"):
         (root / name).mkdir(parents=True)
     for name in SHOWN:
-        there = Path("/") / name
-        if there.is_symlink():
-            (root / name).symlink_to(there.readlink())
-        elif there.is_dir():
+        path = Path("/") / name
+        if path.is_symlink():
+            (root / name).symlink_to(path.readlink())
+        elif path.is_dir():
             (root / name).mkdir()
             options = ["rbind", "ro", "nosuid", "nodev"]
             mounts.append(
                 {
-                    "destination": str(there),
+                    "destination": str(path),
                     "type": "none",
-                    "source": str(there),
+                    "source": str(path),
                     "options": options,
                 }
             )

@@ -60,9 +60,10 @@ class SpotLosses:
         if path is not None:
             # The file only saves money: without it, a type is avoided after its next loss.
             with contextlib.suppress(OSError, msgspec.MsgspecError):
-                known = msgspec.json.decode(path.read_bytes(), type=list[_Pause])
+                pauses = msgspec.json.decode(path.read_bytes(), type=list[_Pause])
                 self._reclaims = {
-                    (one.type, one.zone): Ban(one.until, one.length, one.why) for one in known
+                    (pause.type, pause.zone): Ban(pause.until, pause.length, pause.why)
+                    for pause in pauses
                 }
 
     def note(self, kind: InstanceType, zone: str) -> None:

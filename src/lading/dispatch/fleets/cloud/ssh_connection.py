@@ -57,15 +57,17 @@ class CommandResult:
         return lines[-1][:300] if lines else ""
 
 
-def read_key(text: str) -> asyncssh.SSHKey:
+def read_key(value: str) -> asyncssh.SSHKey:
     """A private key from PEM, or from the file of a file:// URL. Raises Invalid."""
     try:
         data = (
-            Path(text.removeprefix("file://")).read_text() if text.startswith("file://") else text
+            Path(value.removeprefix("file://")).read_text()
+            if value.startswith("file://")
+            else value
         )
         return asyncssh.import_private_key(data)
     except (OSError, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
-        shown = text if text.startswith("file://") else "a text"
+        shown = value if value.startswith("file://") else "a text"
         raise Invalid(
             f"configuration: Containers.DispatchPrivateKey: {shown} is no private key ({error});"
             " write one in PEM without a passphrase, or file:///PATH of one"

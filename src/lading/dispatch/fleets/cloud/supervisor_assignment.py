@@ -70,7 +70,7 @@ class Prices:
         self._machines = machines
         self._clock = clock
         self._wall = wall
-        self._known: dict[tuple[str, str], tuple[Price, ...]] = {}
+        self._histories: dict[tuple[str, str], tuple[Price, ...]] = {}
         self._due: dict[tuple[str, str], float] = {}
 
     async def serve(self) -> None:
@@ -85,48 +85,57 @@ class Prices:
         """Query the due prices, and send new ones to VMs."""
         if not isinstance(self._driver, Priced):
             return
-        for one in list(self._machines()):
-            if one.kind is None or not one.kind.preemptible or one.instance is None or one.going:
+        for machine in list(self._machines()):
+            if (
+                machine.kind is None
+                or not machine.kind.preemptible
+                or machine.instance is None
+                or machine.going
+            ):
                 continue
-            key = (one.kind.name, one.instance.zone)
+            key = (machine.kind.name, machine.instance.zone)
             if self._clock() >= self._due.get(key, 0.0):
-                await self._ask(self._driver, one.kind, key)
-            one.prices = self._known.get(key, ())
-            if one.prices and one.prices != one.prices_told and one.link is not None:
-                await self._tell(one)
+                await self._ask(self._driver, machine.kind, key)
+            machine.prices = self._histories.get(key, ())
+            if (
+                machine.prices
+                and machine.prices != machine.prices_told
+                and machine.link is not None
+            ):
+                await self._tell(machine)
 
     async def _ask(self, driver: Priced, kind: InstanceType, key: tuple[str, str]) -> None:
         # The price that holds now may be older than the interval: a history has changes only.
         since = datetime.fromtimestamp(self._wall() - 3 * driver.price_interval, UTC)
         try:
             async with asyncio.timeout(_TIMEOUT):
-                found = await driver.price_history(kind, key[1], since=since)
+                history = await driver.price_history(kind, key[1], since=since)
         except (LadingError, TimeoutError) as error:
             why = error.message if isinstance(error, LadingError) else "no answer in time"
             event(_logger, "prices not known", type=kind.name, zone=key[1], why=why)
             self._due[key] = self._clock() + _AGAIN
             return
         self._due[key] = self._clock() + driver.price_interval
-        self._known[key] = tuple(sorted({*self._known.get(key, ()), *found})[-_KEPT:])
+        self._histories[key] = tuple(sorted({*self._histories.get(key, ()), *history})[-_KEPT:])
 
-    async def _tell(self, one: CloudMachine) -> None:
+    async def _tell(self, machine: CloudMachine) -> None:
         history = [
             {"StartTime": price.start.isoformat().replace("+00:00", "Z"), "Price": price.amount}
-            for price in reversed(one.prices)
+            for price in reversed(machine.prices)
         ]
-        assert one.link is not None
+        assert machine.link is not None
         try:
-            await one.link.request("prices", timeout=_TIMEOUT, history=history)
+            await machine.link.request("prices", timeout=_TIMEOUT, history=history)
         except Unavailable:
             # The connection is being made again.
             return
-        one.prices_told = one.prices
+        machine.prices_told = machine.prices
 
 
 def price_of(machine: CloudMachine, *, wall: float) -> float:
     """Dollars an hour that a VM costs now."""
     now = datetime.fromtimestamp(wall, UTC)
-    past = [one.amount for one in machine.prices if one.start <= now]
+    past = [price.amount for price in machine.prices if price.start <= now]
     if past or machine.prices:
         # A history that begins later than now is of no use for it: its first price is the nearest
         # one.
@@ -138,11 +147,11 @@ def spending(machine: CloudMachine, need: Resources, *, wall: float) -> Spending
     """Cost of a container of this size that ends with its VM now; None for a VM without a price."""
     end = datetime.fromtimestamp(wall, UTC)
     prices = machine.prices or (Price(end, price_of(machine, wall=wall)),)
-    if machine.kind is None or not any(one.amount for one in prices):
+    if machine.kind is None or not any(price.amount for price in prices):
         return None
-    whole = machine.kind.resources
-    part = share({"VCPUs": whole.vcpus, "RAM": whole.ram}, vcpus=need.vcpus, ram=need.ram)
-    return Spending(prices, part, end)
+    capacity = machine.kind.resources
+    fraction = share({"VCPUs": capacity.vcpus, "RAM": capacity.ram}, vcpus=need.vcpus, ram=need.ram)
+    return Spending(prices, fraction, end)
 
 
 def spent(machine: CloudMachine, *, now: float, wall: float) -> float:

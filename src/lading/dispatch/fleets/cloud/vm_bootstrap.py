@@ -77,7 +77,7 @@ class SshBootstrap:
     port: int = 22
     # Seconds for TCP and the ssh handshake.
     connect_timeout: float = 20.0
-    passed: Callable[[str, str], None] = lambda _phase, _found: None
+    passed: Callable[[str, str], None] = lambda _phase, _finding: None
 
     @property
     def certificate_path(self) -> str:
@@ -226,7 +226,7 @@ def _read(done: CommandResult) -> dict[str, Any]:
 
 
 def _described(facts: dict[str, Any]) -> str:
-    python = ".".join(str(part) for part in facts["python"])
+    python = ".".join(str(number) for number in facts["python"])
     engines = ", ".join(facts["engines"])
     root = "" if facts["root"] else ", no root"
     return f"Python {python}, {facts['machine']}, C library {facts['libc']}, {engines}{root}"
@@ -234,7 +234,7 @@ def _described(facts: dict[str, Any]) -> str:
 
 def _judge(facts: dict[str, Any], runner: RunnerArchive) -> None:
     """Raises Unavailable when the VM cannot run supervisors."""
-    python = ".".join(str(part) for part in facts["python"])
+    python = ".".join(str(number) for number in facts["python"])
     if tuple(facts["python"][:2]) < OLDEST_PYTHON:
         raise Unavailable(f"its Python is {python}; its image needs 3.9 or later")
     if facts["machine"] != runner.machine:
@@ -256,4 +256,4 @@ def _judge(facts: dict[str, Any], runner: RunnerArchive) -> None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdecimal())
+    return tuple(int(number) for number in version.split(".") if number.isdecimal())

@@ -172,17 +172,17 @@ class KubernetesApi:
         return isinstance(status, dict) and status.get("allowed") is True
 
     async def _list(self, resource: str, selector: str) -> tuple[list[Json], str]:
-        found: list[Json] = []
+        listed: list[Json] = []
         query = {"labelSelector": selector, "limit": str(_PAGE)}
         while True:
             page = await self._ask("GET", resource, "list", query=query)
             items, metadata = page.get("items"), page.get("metadata")
             if items is not None and not isinstance(items, list):
                 raise Unavailable(f"Kubernetes: the list of {resource} cannot be read")
-            found += items or []
+            listed += items or []
             further = metadata.get("continue") if isinstance(metadata, dict) else None
             if not further:
-                return found, version_of(page)
+                return listed, version_of(page)
             query["continue"] = str(further)
 
     async def watch(self, resource: str, selector: str, version: str) -> AsyncGenerator[WatchEvent]:
@@ -247,7 +247,7 @@ class KubernetesApi:
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + self._patience, self._first_pause
         while True:
-            wanted = 0.0
+            asked_pause = 0.0
             try:
                 answer = await self._transport.request(
                     method, path, headers=self._headers(), body=data, timeout=self._timeout
@@ -255,15 +255,15 @@ class KubernetesApi:
                 if answer.status < 300:
                     return _decode(answer.body)
                 error = self._error(answer, verb, resource)
-                wanted = _retry_after(answer)
+                asked_pause = _retry_after(answer)
             except Unavailable as fault:
                 error = fault
             except msgspec.DecodeError as fault:
                 error = Unavailable(f"Kubernetes: the answer to {verb} {resource} is no JSON")
                 error.__cause__ = fault
-            if not isinstance(error, Unavailable) or loop.time() + max(pause, wanted) >= until:
+            if not isinstance(error, Unavailable) or loop.time() + max(pause, asked_pause) >= until:
                 raise error
-            await asyncio.sleep(max(pause, wanted))
+            await asyncio.sleep(max(pause, asked_pause))
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _path(
@@ -334,13 +334,13 @@ def _read_status(body: bytes) -> tuple[str, str]:
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    rest = bytearray()
+    buffer = bytearray()
     async for chunk in chunks:
-        rest += chunk
-        while (end := rest.find(b"\n")) >= 0:
-            line = bytes(rest[:end])
-            del rest[: end + 1]
+        buffer += chunk
+        while (end := buffer.find(b"\n")) >= 0:
+            line = bytes(buffer[:end])
+            del buffer[: end + 1]
             if line.strip():
                 yield line
-        if len(rest) > _LONGEST_EVENT:
+        if len(buffer) > _LONGEST_EVENT:
             raise Gone("Kubernetes: an event is too long to be read")

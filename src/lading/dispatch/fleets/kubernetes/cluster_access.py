@@ -122,14 +122,14 @@ def inside(namespace: str, *, account: Path = _ACCOUNT) -> ClusterAccess:
     Invalid.
     """
     try:
-        found = namespace or (account / "namespace").read_text().strip()
+        chosen = namespace or (account / "namespace").read_text().strip()
         tls = ssl.create_default_context(cafile=str(account / "ca.crt"))
     except OSError as error:
         raise Invalid(
             f"Containers.Kubernetes.Kubeconfig is empty, and this is no Pod with a service account"
             f" ({account}: {error.strerror}); name a kubeconfig"
         ) from error
-    return ClusterAccess(url=_INSIDE, namespace=found, tls=tls, token=TokenFile(account / "token"))
+    return ClusterAccess(url=_INSIDE, namespace=chosen, tls=tls, token=TokenFile(account / "token"))
 
 
 def from_kubeconfig(path: Path, *, context: str = "", namespace: str = "") -> ClusterAccess:
@@ -137,17 +137,18 @@ def from_kubeconfig(path: Path, *, context: str = "", namespace: str = "") -> Cl
     fault, without its secrets.
     """
     config = _read(path)
-    wanted = context or config.current_context
-    contexts = {one.name: one.context for one in config.contexts}
-    if wanted not in contexts:
+    context_name = context or config.current_context
+    contexts = {entry.name: entry.context for entry in config.contexts}
+    if context_name not in contexts:
         raise Invalid(
-            f"{path}: there is no context {wanted!r}; there are {', '.join(contexts) or 'none'}"
+            f"{path}: there is no context {context_name!r};"
+            f" there are {', '.join(contexts) or 'none'}"
         )
-    chosen = contexts[wanted]
-    clusters = {one.name: one.cluster for one in config.clusters}
-    users = {one.name: one.user for one in config.users}
+    chosen = contexts[context_name]
+    clusters = {entry.name: entry.cluster for entry in config.clusters}
+    users = {entry.name: entry.user for entry in config.users}
     if chosen.cluster not in clusters:
-        raise Invalid(f"{path}: context {wanted}: there is no cluster {chosen.cluster!r}")
+        raise Invalid(f"{path}: context {context_name}: there is no cluster {chosen.cluster!r}")
     cluster, user = clusters[chosen.cluster], users.get(chosen.user, _User())
     if not cluster.server.startswith("https://"):
         raise Invalid(

@@ -107,7 +107,7 @@ class KubernetesFleet:
         self._workers = tuple(
             _worker(kind, settings.pods.extra_ram) for kind in settings.kinds.values()
         )
-        self._known = False
+        self._is_known = False
         self._is_well = False
         self._failures = 0
         self._barren = 0
@@ -141,12 +141,12 @@ class KubernetesFleet:
     def view(self) -> FleetView:
         """The present state."""
         return FleetView(
-            known=self._known,
+            is_known=self._is_known,
             # While the cluster does not answer no worker is shown, so that nothing is locked.
             workers=self._workers if self._is_well else (),
             processes=self._table.processes(),
             most=max(0, self._settings.most_waiting - self._table.waiting),
-            trouble="" if self._known else self._fault,
+            trouble="" if self._is_known else self._fault,
             shortage=self._shortage,
         )
 
@@ -184,28 +184,28 @@ class KubernetesFleet:
 
     async def signal(self, uuid: str, number: Signals) -> None:
         """Delete the Pod for TERM and KILL; any other signal does nothing."""
-        one = self._table.get(uuid)
-        if one is None or one.ended or number not in (Signals.SIGTERM, Signals.SIGKILL):
+        pod = self._table.get(uuid)
+        if pod is None or pod.ended or number not in (Signals.SIGTERM, Signals.SIGKILL):
             return
         # The dispatcher tries again at its next step.
-        if one.state is None:
+        if pod.state is None:
             raise Unavailable(f"{uuid}: its Pod is being made")
         grace = _KILL_GRACE if number is Signals.SIGKILL else None
-        await self._asked(self._api.delete("pods", one.name, grace=grace, uid=one.state.uid))
+        await self._asked(self._api.delete("pods", pod.name, grace=grace, uid=pod.state.uid))
 
     async def clean(self, uuid: str) -> None:
         """Remove the Pods and the secrets of a container. Raises Conflict, Unavailable."""
         if self._table.is_free(uuid):
             # Its record is given back or ended next: no list from before is enough for that.
             await self._asked(self._find(uuid))
-        one = self._table.get(uuid)
-        if one is not None and not one.ended:
-            raise Conflict(f"{uuid}: its Pod {one.name} has not ended")
-        grace = 0 if one is not None and one.is_lost else _KILL_GRACE
+        pod = self._table.get(uuid)
+        if pod is not None and not pod.ended:
+            raise Conflict(f"{uuid}: its Pod {pod.name} has not ended")
+        grace = 0 if pod is not None and pod.is_lost else _KILL_GRACE
         try:
             async with asyncio.timeout(self._settings.clean_timeout):
                 for name, uid in self._table.remains(uuid):
-                    late = one is None or one.deleting_since is not None
+                    late = pod is None or pod.deleting_since is not None
                     await self._asked(self._remove(name, uid, grace=grace, late=late))
         except TimeoutError as error:
             raise Unavailable(f"{uuid}: its Pod is still there; looking again later") from error
@@ -239,15 +239,15 @@ class KubernetesFleet:
 
     async def _post_pod(self, manifest: JsonObject, uuid: str, attempt: str) -> PodState:
         name = pod_manifest.pod_name(uuid, attempt)
-        made: JsonObject | None
+        pod: JsonObject | None
         try:
-            made = await self._api.create("pods", manifest)
+            pod = await self._api.create("pods", manifest)
         except AlreadyThere:
             # An earlier POST of this attempt had its effect, and its answer was lost.
-            made = await self._api.get("pods", name)
-            if made is None:
+            pod = await self._api.get("pods", name)
+            if pod is None:
                 raise Unavailable(f"Pod {name} was deleted as soon as it was made") from None
-        state = read_pod(made, dispatcher=self._dispatcher)
+        state = read_pod(pod, dispatcher=self._dispatcher)
         if state is None or (state.container, state.attempt) != (uuid, attempt):
             raise ExecutionError(f"Pod {name}: another program has made a Pod of this name")
         return state
@@ -318,8 +318,8 @@ class KubernetesFleet:
         data, certificate = pod_manifest.DATA, ""
         if self._settings.certificate:
             certificate = f"{pod_manifest.MOUNT}/{pod_manifest.CERTIFICATE}"
-        whole = kind.capacity
-        known = msgspec.json.encode(request.known)
+        capacity = kind.capacity
+        encoded = msgspec.json.encode(request.records)
         fields = dict(self._settings.template) | {
             "container_uuid": request.uuid,
             "supervisor_token": request.token,
@@ -328,12 +328,12 @@ class KubernetesFleet:
             "device_directory": f"{data}/gpus",
             "api_ca_file": certificate,
             # Two calls less before the command begins.
-            "known": msgspec.Raw(known if len(known) <= _MOST_KNOWN else b"{}"),
+            "known": msgspec.Raw(encoded if len(encoded) <= _MOST_KNOWN else b"{}"),
             "instance_type": {
                 "Name": kind.name,
-                "VCPUs": whole.vcpus,
-                "RAM": whole.ram,
-                "Scratch": whole.disk,
+                "VCPUs": capacity.vcpus,
+                "RAM": capacity.ram,
+                "Scratch": capacity.disk,
                 "Price": kind.price,
             },
         }
@@ -373,9 +373,9 @@ class KubernetesFleet:
 
     async def _list(self) -> None:
         # Before the first look there are no known Pods by which an old answer would be noticed.
-        for _ in range(1 if self._known else 2):
+        for _ in range(1 if self._is_known else 2):
             await self._list_once()
-        self._known = True
+        self._is_known = True
         self._recover()
 
     async def _list_once(self) -> None:
@@ -383,8 +383,8 @@ class KubernetesFleet:
         items, version = await self._looks.list_all("pods", self._selector)
         if not version:
             raise Unavailable("Kubernetes: a list of Pods has no version")
-        found = (read_pod(one, dispatcher=self._dispatcher) for one in items)
-        states = [one for one in found if one is not None]
+        pods = (read_pod(item, dispatcher=self._dispatcher) for item in items)
+        states = [pod_state for pod_state in pods if pod_state is not None]
         for state in states:
             self._table.observe(state, now=self._now())
         for state in self._table.missing(states, before):
@@ -396,8 +396,8 @@ class KubernetesFleet:
         """Look for Pods of a container that has none here."""
         selector = f"{self._selector},{pod_manifest.CONTAINER}={uuid}"
         items, _ = await self._looks.list_all("pods", selector)
-        for one in items:
-            if (state := read_pod(one, dispatcher=self._dispatcher)) is not None:
+        for item in items:
+            if (state := read_pod(item, dispatcher=self._dispatcher)) is not None:
                 self._table.observe(state, now=self._now())
                 self._change.set()
 
@@ -413,19 +413,19 @@ class KubernetesFleet:
     async def _watch(self) -> None:
         events = self._looks.watch("pods", self._selector, self._version)
         async with aclosing(events) as stream:
-            async for one in stream:
-                self._learn(one)
+            async for event in stream:
+                self._learn(event)
 
-    def _learn(self, one: WatchEvent) -> None:
-        self._version = one.version or self._version
+    def _learn(self, event: WatchEvent) -> None:
+        self._version = event.version or self._version
         self._barren = 0
         self._recover()
-        if one.kind == "BOOKMARK":
+        if event.kind == "BOOKMARK":
             return
-        is_gone = one.kind == "DELETED"
-        if is_gone and (told := self._removals.get(_uid(one.object))) is not None:
-            told.set()
-        state = read_pod(one.object, dispatcher=self._dispatcher, is_gone=is_gone)
+        is_gone = event.kind == "DELETED"
+        if is_gone and (removed := self._removals.get(_uid(event.object))) is not None:
+            removed.set()
+        state = read_pod(event.object, dispatcher=self._dispatcher, is_gone=is_gone)
         if state is not None:
             (self._table.gone if is_gone else self._table.observe)(state, now=self._now())
 
@@ -437,14 +437,14 @@ class KubernetesFleet:
         """Count a failed look: after several in a row nothing is started."""
         self._failures += 1
         self._fault = f"Kubernetes does not answer as it should: {error.message}"
-        if not self._known or (self._failures >= _ILL and self._is_well):
+        if not self._is_known or (self._failures >= _ILL and self._is_well):
             self._is_well = False
             event(_logger, "Kubernetes cannot be followed", why=error)
             self._change.set()
 
     async def _tidy(self) -> None:
         while True:
-            if self._known:
+            if self._is_known:
                 if self._table.judge(now=self._now()):
                     self._change.set()
                 try:
@@ -458,11 +458,11 @@ class KubernetesFleet:
         for stray in self._table.strays():
             await self._looks.delete("pods", stray.name, grace=_KILL_GRACE, uid=stray.uid)
             await self._look_for(stray.name, stray.uid)
-        for one in self._table.condemned():
-            uid = one.state.uid if one.state is not None else ""
+        for process in self._table.condemned():
+            uid = process.state.uid if process.state is not None else ""
             if uid:
-                await self._looks.delete("pods", one.name, grace=_KILL_GRACE, uid=uid)
-            await self._look_for(one.name, uid)
+                await self._looks.delete("pods", process.name, grace=_KILL_GRACE, uid=uid)
+            await self._look_for(process.name, uid)
 
     async def _asked(self, work: Coroutine[object, object, None]) -> None:
         try:
@@ -485,11 +485,11 @@ def _worker(kind: NodeKind, extra_ram: int) -> FleetWorker:
     )
 
 
-async def _comes(told: asyncio.Event, seconds: float) -> bool:
+async def _comes(event: asyncio.Event, seconds: float) -> bool:
     """Whether an event comes within a time."""
     try:
         async with asyncio.timeout(seconds):
-            await told.wait()
+            await event.wait()
     except TimeoutError:
         return False
     return True

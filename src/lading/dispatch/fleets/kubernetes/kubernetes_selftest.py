@@ -135,17 +135,17 @@ class ClusterTest:
 
     async def _access(self) -> str:
         await self._check_namespace()
-        said = f"the API server answers for namespace {self._api.namespace}"
+        answer = f"the API server answers for namespace {self._api.namespace}"
         try:
-            found = await self._states()
-            for one in found:
-                await self._delete(one)
+            pods = await self._states()
+            for pod in pods:
+                await self._delete(pod)
         except NotAllowed as error:
             # The next step names all rights that are missing.
             if error.refusal.kind is RefusalKind.RIGHT:
-                return said
+                return answer
             raise
-        return f"{said}; {len(found)} Pods of an earlier test are removed" if found else said
+        return f"{answer}; {len(pods)} Pods of an earlier test are removed" if pods else answer
 
     async def _check_namespace(self) -> None:
         # A list of a namespace that does not exist is empty for those who may list in all.
@@ -166,7 +166,7 @@ class ClusterTest:
         if missing:
             raise Unavailable(
                 f"the Role of the dispatcher in namespace {self._api.namespace}"
-                f" lacks: {', '.join(' '.join(one) for one in missing)};"
+                f" lacks: {', '.join(' '.join(right) for right in missing)};"
                 f" it needs the rules {missing_rules(missing)}"
             )
         more = " It may read all Secrets of the namespace, too, which it need not."
@@ -179,7 +179,9 @@ class ClusterTest:
             if self._means.server is not None:
                 opening = self._means.server(kind)
                 server = await self._checks.attempt(
-                    "server", stack.enter_async_context(opening), lambda one: f"at {one.url}"
+                    "server",
+                    stack.enter_async_context(opening),
+                    lambda started: f"at {started.url}",
                 )
                 if server is None:
                     return
@@ -208,8 +210,8 @@ class ClusterTest:
         """Run a check Pod to its end. Raises LadingError."""
         uuid = self._means.uuid
         pod = self._manifest(kind, server, attempt)
-        made = await self._api.create("pods", pod)
-        state = self._read(made)
+        created = await self._api.create("pods", pod)
+        state = self._read(created)
         secret = pod_manifest.make_secret(
             self._pods,
             uuid,
@@ -224,11 +226,11 @@ class ClusterTest:
                 raise Unavailable(f"it has not ended after a while. {state.note}")
             self._checks.doing(state.note)
             await asyncio.sleep(self._means.pause)
-            found = await self._api.get("pods", state.name)
-            if found is None:
+            current = await self._api.get("pods", state.name)
+            if current is None:
                 raise Unavailable(f"Pod {state.name} is gone; somebody has deleted it")
-            made, state = found, self._read(found)
-        return made, state
+            created, state = current, self._read(current)
+        return created, state
 
     def _manifest(self, kind: NodeKind, server: TrialServer | None, attempt: str) -> JsonObject:
         container = TrackedContainer(uuid=self._means.uuid, need=_NEED)
@@ -268,12 +270,12 @@ class ClusterTest:
         await self._api.delete("secrets", state.name)
 
     async def _states(self) -> list[PodState]:
-        found: list[PodState] = []
+        listed: list[PodState] = []
         for label in self._labels:
             items, _ = await self._api.list_all("pods", pod_manifest.selector(label))
-            states = (read_pod(one, dispatcher=label) for one in items)
-            found += [one for one in states if one is not None]
-        return found
+            states = (read_pod(item, dispatcher=label) for item in items)
+            listed += [state for state in states if state is not None]
+        return listed
 
     async def _clear(self) -> None:
         """Remove all Pods of the test."""
@@ -283,13 +285,13 @@ class ClusterTest:
             while left := await self._states():
                 if self._means.clock() >= until:
                     break
-                for one in left:
-                    await self._delete(one)
+                for pod in left:
+                    await self._delete(pod)
                 await asyncio.sleep(self._means.pause)
         except LadingError as error:
             self._checks.fail("nothing left", error.message)
             return
-        names = ", ".join(one.name for one in left)
+        names = ", ".join(pod.name for pod in left)
         if left:
             self._checks.fail("nothing left", f"{names} may be left")
         else:
@@ -306,8 +308,8 @@ def with_label(settings: KubernetesSettings, dispatcher: str) -> KubernetesSetti
     return replace(settings, pods=replace(settings.pods, dispatcher=dispatcher))
 
 
-def _where(made: tuple[JsonObject, PodState]) -> str:
-    _, state = made
+def _where(result: tuple[JsonObject, PodState]) -> str:
+    _, state = result
     return f"{state.name} ran on {state.node or 'a node'}"
 
 
@@ -325,13 +327,13 @@ async def _judge(line: str) -> str:
 def _answers(pod: JsonObject) -> dict[str, str]:
     """The lines of a check Pod by the names of its programs."""
     status: Any = pod.get("status")
-    found: dict[str, str] = {}
-    for one in status.get("containerStatuses") or []:
-        message = one.get("state", {}).get("terminated", {}).get("message") or ""
+    by_program: dict[str, str] = {}
+    for container in status.get("containerStatuses") or []:
+        message = container.get("state", {}).get("terminated", {}).get("message") or ""
         for line in message.splitlines():
-            name, _, said = line.partition(" ")
-            found[name] = said
-    return found
+            name, _, sentence = line.partition(" ")
+            by_program[name] = sentence
+    return by_program
 
 
 def _packed(file: str) -> str:

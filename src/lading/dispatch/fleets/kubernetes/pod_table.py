@@ -113,12 +113,12 @@ class PodTable:
 
     def processes(self) -> Mapping[str, SupervisorProcess]:
         """The supervisor process of each container in this table, by the uuid of the container."""
-        return {uuid: one.process for uuid, one in self._pods.items()}
+        return {uuid: pod.process for uuid, pod in self._pods.items()}
 
     @property
     def waiting(self) -> int:
         """Number of Pods whose supervisors have not begun."""
-        return sum(one.waiting for one in self._pods.values())
+        return sum(pod.waiting for pod in self._pods.values())
 
     # Starts.
 
@@ -160,13 +160,13 @@ class PodTable:
         if state.uid in self._strays:
             self._strays[state.uid] = state
             return
-        known = self._pods.get(state.container)
-        if known is None:
-            known = PodProcess(container=state.container, attempt=state.attempt)
-        elif not _is_same(known, state):
-            self._rival(known, state, now=now)
+        pod = self._pods.get(state.container)
+        if pod is None:
+            pod = PodProcess(container=state.container, attempt=state.attempt)
+        elif not _is_same(pod, state):
+            self._rival(pod, state, now=now)
             return
-        self._pods[state.container] = self._step(known, state, now=now)
+        self._pods[state.container] = self._step(pod, state, now=now)
 
     def gone(self, state: PodState, *, now: float) -> None:
         """Learn the last state of a Pod that is no longer there."""
@@ -182,35 +182,39 @@ class PodTable:
         Pod was last seen. `uid` is that of the Pod, "" for a start of unknown outcome.
         """
         self._strays.pop(uid, None)
-        for uuid, one in self._pods.items():
-            if one.name != name or one.ended:
+        for uuid, pod in self._pods.items():
+            if pod.name != name or pod.ended:
                 continue
-            if one.state is not None and one.state.uid == uid:
-                words = one.state.fate or f"Pod {name}: it is gone; somebody has deleted it."
-                self._pods[uuid] = _finish(one, words, one.state.failure)
-            elif one.state is None and one.unsure and not uid:
-                ended = one.absent + 1 >= _ABSENT_LOOKS
+            if pod.state is not None and pod.state.uid == uid:
+                words = pod.state.fate or f"Pod {name}: it is gone; somebody has deleted it."
+                self._pods[uuid] = _finish(pod, words, pod.state.failure)
+            elif pod.state is None and pod.unsure and not uid:
+                ended = pod.absent + 1 >= _ABSENT_LOOKS
                 self._pods[uuid] = replace(
-                    one,
-                    absent=one.absent + 1,
+                    pod,
+                    absent=pod.absent + 1,
                     ended=ended,
                     fate=f"Pod {name}: {_MISSING}." if ended else "",
                 )
 
     def missing(self, shown: Iterable[PodState], before: Iterable[str]) -> list[PodState]:
         """Pods that were known by uid `before` a list began, and that it does not show."""
-        seen, known = {one.uid for one in shown}, set(before)
-        return [one for one in self._states() if one.uid in known and one.uid not in seen]
+        shown_uids, earlier_uids = {state.uid for state in shown}, set(before)
+        return [
+            state
+            for state in self._states()
+            if state.uid in earlier_uids and state.uid not in shown_uids
+        ]
 
     def uids(self) -> set[str]:
         """Uids of the Pods that are known and may be there."""
-        return {one.uid for one in self._states()}
+        return {state.uid for state in self._states()}
 
     def forget_over(self, shown: Iterable[PodState], before: Iterable[str]) -> None:
         """Drop the memory of Pods that were cleared away `before` a list began, and that it does
         not show.
         """
-        self._over -= set(before) - {one.uid for one in shown}
+        self._over -= set(before) - {state.uid for state in shown}
 
     @property
     def over(self) -> frozenset[str]:
@@ -222,25 +226,25 @@ class PodTable:
     def judge(self, *, now: float) -> bool:
         """Apply the limits of time. Returns whether a process has ended by it."""
         ended = False
-        for uuid, one in list(self._pods.items()):
-            if one.ended:
+        for uuid, pod in list(self._pods.items()):
+            if pod.ended:
                 continue
-            grace = one.state.grace if one.state is not None else 0.0
+            grace = pod.state.grace if pod.state is not None else 0.0
             lost = grace + self._patience.lost
-            if one.deleting_since is not None and now - one.deleting_since >= lost:
-                fate = f"Pod {one.name}: its node does not answer, and it should have ended."
+            if pod.deleting_since is not None and now - pod.deleting_since >= lost:
+                fate = f"Pod {pod.name}: its node does not answer, and it should have ended."
                 self._pods[uuid] = replace(
-                    one, ended=True, is_lost=True, fate=fate, failure=Failure.NODE
+                    pod, ended=True, is_lost=True, fate=fate, failure=Failure.NODE
                 )
                 ended = True
-            elif one.stuck_since is not None and now - one.stuck_since >= self._patience.begin:
-                lacks = one.state is not None and one.state.lacks_image
+            elif pod.stuck_since is not None and now - pod.stuck_since >= self._patience.begin:
+                lacks = pod.state is not None and pod.state.lacks_image
                 self.condemn(uuid, _NO_IMAGE if lacks else _STUCK)
         return ended
 
     def condemned(self) -> list[PodProcess]:
         """Processes whose Pods are to be looked for and deleted."""
-        return [one for one in self._pods.values() if one.condemned and not one.ended]
+        return [pod for pod in self._pods.values() if pod.condemned and not pod.ended]
 
     def strays(self) -> list[PodState]:
         """Further Pods, to delete."""
@@ -263,52 +267,52 @@ class PodTable:
         self._pods.pop(container, None)
 
     def _states(self) -> Iterator[PodState]:
-        for one in self._pods.values():
-            if one.state is not None and not one.ended:
-                yield one.state
+        for pod in self._pods.values():
+            if pod.state is not None and not pod.ended:
+                yield pod.state
         yield from self._strays.values()
 
     def _strays_of(self, container: str) -> Iterator[PodState]:
-        return (one for one in self._strays.values() if one.container == container)
+        return (state for state in self._strays.values() if state.container == container)
 
-    def _rival(self, known: PodProcess, state: PodState, *, now: float) -> None:
+    def _rival(self, pod: PodProcess, state: PodState, *, now: float) -> None:
         """Choose between two Pods of a container; the other one becomes a stray."""
-        other = known.state
-        if known.own or known.ended or other is None or _rank(other) >= _rank(state):
+        rival = pod.state
+        if pod.own or pod.ended or rival is None or _rank(rival) >= _rank(state):
             self._strays[state.uid] = state
             return
-        self._strays[other.uid] = other
-        one = PodProcess(container=state.container, attempt=state.attempt)
-        self._pods[state.container] = self._step(one, state, now=now)
+        self._strays[rival.uid] = rival
+        fresh = PodProcess(container=state.container, attempt=state.attempt)
+        self._pods[state.container] = self._step(fresh, state, now=now)
 
-    def _step(self, one: PodProcess, state: PodState, *, now: float) -> PodProcess:
-        if one.ended:
-            return one
-        one = replace(
-            one,
+    def _step(self, pod: PodProcess, state: PodState, *, now: float) -> PodProcess:
+        if pod.ended:
+            return pod
+        pod = replace(
+            pod,
             state=state,
             absent=0,
-            deleting_since=_since(one.deleting_since, state.deleting, now),
-            stuck_since=_since(one.stuck_since, state.stuck, now),
+            deleting_since=_since(pod.deleting_since, state.deleting, now),
+            stuck_since=_since(pod.stuck_since, state.stuck, now),
         )
         if state.phase is not PodPhase.ENDED:
-            return one
-        return _finish(one, state.fate, state.failure)
+            return pod
+        return _finish(pod, state.fate, state.failure)
 
 
-def _finish(one: PodProcess, fate: str, failure: Failure) -> PodProcess:
+def _finish(pod: PodProcess, fate: str, failure: Failure) -> PodProcess:
     """The process after its end; of a Pod that was condemned that is the reason."""
-    if one.condemned:
-        fate = f"Pod {one.name}: {one.condemned}."
-        failure = Failure.IMAGE if one.condemned == _NO_IMAGE else failure
-    return replace(one, ended=True, fate=fate, failure=failure)
+    if pod.condemned:
+        fate = f"Pod {pod.name}: {pod.condemned}."
+        failure = Failure.IMAGE if pod.condemned == _NO_IMAGE else failure
+    return replace(pod, ended=True, fate=fate, failure=failure)
 
 
-def _is_same(known: PodProcess, state: PodState) -> bool:
-    if known.attempt != state.attempt:
+def _is_same(pod: PodProcess, state: PodState) -> bool:
+    if pod.attempt != state.attempt:
         return False
     # The first Pod of the name of a start is its own; a later one of the same name is not.
-    return known.state is None or known.state.uid == state.uid
+    return pod.state is None or pod.state.uid == state.uid
 
 
 def _rank(state: PodState) -> tuple[bool, bool, str, str]:

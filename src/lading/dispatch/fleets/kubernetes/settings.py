@@ -152,25 +152,25 @@ def _check(section: Kubernetes) -> None:
 def _kind(name: str, value: Mapping[str, Any]) -> NodeKind:
     where = f"{SECTION}.Nodes.{name}"
     try:
-        one = msgspec.convert(value, _Kind)
-        ram, scratch = parse_size(one.ram), parse_size(one.scratch)
-        vram = parse_size(one.gpu_memory)
+        parsed = msgspec.convert(value, _Kind)
+        ram, scratch = parse_size(parsed.ram), parse_size(parsed.scratch)
+        vram = parse_size(parsed.gpu_memory)
     except (msgspec.ValidationError, Invalid) as error:
         raise Invalid(f"{where}: {error}") from error
-    if one.vcpus < 1 or ram < 1 or scratch < 1:
+    if parsed.vcpus < 1 or ram < 1 or scratch < 1:
         raise Invalid(f"{where}: VCPUs, RAM and Scratch must be above 0")
-    tolerations: tuple[JsonObject, ...] = tuple(dict(each) for each in one.tolerations)
-    gpu = Gpu(stack=one.gpu_stack, count=one.gpus, vram=vram) if one.gpus else None
+    tolerations: tuple[JsonObject, ...] = tuple(dict(each) for each in parsed.tolerations)
+    gpu = Gpu(stack=parsed.gpu_stack, count=parsed.gpus, vram=vram) if parsed.gpus else None
     return NodeKind(
         name=name,
-        capacity=Resources(one.vcpus, ram, scratch, one.gpus),
-        partitions=frozenset(one.partitions),
-        closed=one.closed,
-        selector=one.node_selector,
+        capacity=Resources(parsed.vcpus, ram, scratch, parsed.gpus),
+        partitions=frozenset(parsed.partitions),
+        closed=parsed.closed,
+        selector=parsed.node_selector,
         tolerations=tolerations,
-        priority_class=one.priority_class,
-        runtime_class=one.runtime_class,
+        priority_class=parsed.priority_class,
+        runtime_class=parsed.runtime_class,
         gpu=gpu,
-        gpu_resource=one.gpu_resource,
-        price=one.price,
+        gpu_resource=parsed.gpu_resource,
+        price=parsed.price,
     )

@@ -123,7 +123,7 @@ class SlurmNodes:
     def _note(self, machine: str, text: str, *, is_fault: bool = False) -> None:
         at = format_time(self._wall())
         self._history.append(
-            MachineNote(at=at, machine=machine, text=text[:400], is_fault=is_fault)
+            MachineNote(at=at, machine=machine, sentence=text[:400], is_fault=is_fault)
         )
         self._report = msgspec.structs.replace(self._report, history=tuple(self._history))
 

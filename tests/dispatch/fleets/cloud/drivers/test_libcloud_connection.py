@@ -54,7 +54,7 @@ from lading.dispatch.fleets.cloud.drivers.openstack import WORDS as OPENSTACK
 def test_each_refusal_has_its_class(
     words: Words, status: int, code: str, said: str, kind: type[Exception]
 ) -> None:
-    assert type(judge(words, status, code=code, said=said)) is kind
+    assert type(judge(words, status, code=code, message=said)) is kind
 
 
 def _raise(error: BaseException) -> Callable[[], LibcloudResponse]:

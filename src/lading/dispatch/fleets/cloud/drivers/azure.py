@@ -175,31 +175,33 @@ class AzureProvider:
         removed.
         """
         machines = [
-            one
-            for one in self._pages(self._folder("Microsoft.Compute/virtualMachines"), _COMPUTE)
-            if self._is_ours(one)
+            machine
+            for machine in self._pages(self._folder("Microsoft.Compute/virtualMachines"), _COMPUTE)
+            if self._is_ours(machine)
             # A VM that is being deleted stays listed for a while.
-            and one.get("properties", {}).get("provisioningState") != "Deleting"
+            and machine.get("properties", {}).get("provisioningState") != "Deleting"
         ]
         folder = self._folder("Microsoft.Network/networkInterfaces", self._settings.network_group)
-        interfaces = [one for one in self._pages(folder, _NETWORK) if self._is_ours(one)]
-        addresses = {str(one.get("name")): _address(one) for one in interfaces}
-        self._sweep(interfaces, {str(one.get("name")) for one in machines})
+        interfaces = [
+            interface for interface in self._pages(folder, _NETWORK) if self._is_ours(interface)
+        ]
+        addresses = {str(interface.get("name")): _address(interface) for interface in interfaces}
+        self._sweep(interfaces, {str(machine.get("name")) for machine in machines})
         return [
             Instance(
-                id=one["name"],
-                provider_type=one.get("properties", {})
+                id=machine["name"],
+                provider_type=machine.get("properties", {})
                 .get("hardwareProfile", {})
                 .get("vmSize", ""),
-                address=addresses.get(one["name"], ""),
+                address=addresses.get(machine["name"], ""),
                 user=self._settings.user,
                 tags={
                     name: value
-                    for name, value in (one.get("tags") or {}).items()
+                    for name, value in (machine.get("tags") or {}).items()
                     if name != _MADE_AT
                 },
             )
-            for one in machines
+            for machine in machines
         ]
 
     def tag(self, id: str, tags: Mapping[str, str]) -> None:
@@ -264,16 +266,16 @@ class AzureProvider:
         params = dict(parse_qsl(way.query))
 
         def done() -> bool:
-            given = self._line.ask("GET", way.path, params=params).document
-            if given.get("status") in ("Failed", "Canceled"):
-                fault = given.get("error") or {}
+            operation = self._line.ask("GET", way.path, params=params).document
+            if operation.get("status") in ("Failed", "Canceled"):
+                fault = operation.get("error") or {}
                 raise judge(
                     WORDS,
                     0,
                     code=str(fault.get("code") or ""),
-                    said=str(fault.get("message") or given),
+                    message=str(fault.get("message") or operation),
                 )
-            return given.get("status") == "Succeeded"
+            return operation.get("status") == "Succeeded"
 
         wait_for(done, longest=_WAIT, pause=_PAUSE)
 
@@ -319,32 +321,35 @@ class AzureProvider:
             }  # fmt: skip
         return {"location": chosen.location, "tags": dict(spec.tags), "properties": properties}
 
-    def _image(self, given: str) -> dict[str, str]:
+    def _image(self, image: str) -> dict[str, str]:
         chosen = self._settings
-        if given.startswith("/"):
-            return {"id": given}
-        if given.count(":") == 3:
+        if image.startswith("/"):
+            return {"id": image}
+        if image.count(":") == 3:
             return dict(
-                zip(("publisher", "offer", "sku", "version"), given.split(":"), strict=True)
+                zip(("publisher", "offer", "sku", "version"), image.split(":"), strict=True)
             )
         if chosen.gallery:
-            place = f"galleries/{chosen.gallery}/images/{given}/versions/{chosen.gallery_version}"
+            path = f"galleries/{chosen.gallery}/images/{image}/versions/{chosen.gallery_version}"
         else:
-            place = f"images/{given}"
-        return {"id": self._folder(f"Microsoft.Compute/{place}", chosen.image_group)}
+            path = f"images/{image}"
+        return {"id": self._folder(f"Microsoft.Compute/{path}", chosen.image_group)}
 
     def _sweep(self, interfaces: _Records, machines: set[str]) -> None:
         """Remove network interfaces that this driver made and that no VM has."""
         now = time.time()
-        for one in interfaces:
-            name, made = str(one.get("name")), str((one.get("tags") or {}).get(_MADE_AT, ""))
+        for interface in interfaces:
+            name, made_at = (
+                str(interface.get("name")),
+                str((interface.get("tags") or {}).get(_MADE_AT, "")),
+            )
             used = (
                 name in machines
                 or name in self._settings.busy
-                or one.get("properties", {}).get("virtualMachine")
+                or interface.get("properties", {}).get("virtualMachine")
             )
             # Interfaces without our time were made by another program: they are left alone.
-            if used or not made.isdecimal() or now - int(made) < self._settings.dangling:
+            if used or not made_at.isdecimal() or now - int(made_at) < self._settings.dangling:
                 continue
             try:
                 self._line.ask("DELETE", self._interface(name), params=_NETWORK)
@@ -353,24 +358,24 @@ class AzureProvider:
                 event(_logger, "network interface not removed", interface=name, why=error.message)
 
     def _pages(self, path: str, params: Mapping[str, str]) -> _Records:
-        found: _Records = []
+        items: _Records = []
         more = dict(params)
         while True:
             document = self._line.ask("GET", path, params=more).document
-            found += document.get("value") or []
+            items += document.get("value") or []
             link = urlsplit(str(document.get("nextLink") or ""))
             if not link.path:
-                return found
+                return items
             path, more = link.path, dict(params) | dict(parse_qsl(link.query))
 
-    def _is_ours(self, one: Mapping[str, Any]) -> bool:
-        return (one.get("tags") or {}).get(self._settings.tag) == self._settings.set_id
+    def _is_ours(self, resource: Mapping[str, Any]) -> bool:
+        return (resource.get("tags") or {}).get(self._settings.tag) == self._settings.set_id
 
-    def _folder(self, what: str, group: str = "") -> str:
+    def _folder(self, path: str, group: str = "") -> str:
         chosen = self._settings
         return (
             f"/subscriptions/{chosen.subscription}/resourceGroups/{group or chosen.group}"
-            f"/providers/{what}"
+            f"/providers/{path}"
         )
 
     def _machine(self, name: str) -> str:
@@ -409,35 +414,35 @@ def group(kind: InstanceType) -> str:
 
 def read(site: DriverSite) -> AzureSettings:
     """The parameters of the configuration. Raises Invalid."""
-    given = site.parameters
-    refuse_unknown(given, PARAMETERS)
-    own = text(given, "ResourceGroup", allowed="the name of a resource group")
-    environment = text(given, "CloudEnvironment", ENVIRONMENTS[0])
+    parameters = site.parameters
+    refuse_unknown(parameters, PARAMETERS)
+    own = text(parameters, "ResourceGroup", allowed="the name of a resource group")
+    environment = text(parameters, "CloudEnvironment", ENVIRONMENTS[0])
     if environment not in ENVIRONMENTS:
         raise bad_parameter("CloudEnvironment", environment, f"one of {', '.join(ENVIRONMENTS)}")
-    dangling = given.get("DeleteDanglingResourcesAfter", 20)
+    dangling = parameters.get("DeleteDanglingResourcesAfter", 20)
     if isinstance(dangling, bool) or not isinstance(dangling, int | float) or dangling < 0:
         raise bad_parameter(
             "DeleteDanglingResourcesAfter", dangling, "a number of seconds, 0 or more"
         )
     return AzureSettings(
-        subscription=text(given, "SubscriptionID", allowed="the id of a subscription"),
-        tenant=text(given, "TenantID", allowed="the id of a tenant"),
-        client=text(given, "ClientID", allowed="the id of an application of the tenant"),
-        secret=text(given, "ClientSecret", allowed="the secret of that application"),
+        subscription=text(parameters, "SubscriptionID", allowed="the id of a subscription"),
+        tenant=text(parameters, "TenantID", allowed="the id of a tenant"),
+        client=text(parameters, "ClientID", allowed="the id of an application of the tenant"),
+        secret=text(parameters, "ClientSecret", allowed="the secret of that application"),
         environment=environment,
-        location=text(given, "Location", "centralus"),
+        location=text(parameters, "Location", "centralus"),
         group=own,
-        network_group=text(given, "NetworkResourceGroup", own),
-        network=text(given, "Network", allowed="the name of a virtual network"),
-        subnet=text(given, "Subnet", "default"),
-        security_group=text(given, "SecurityGroup", ""),
-        user=text(given, "AdminUsername", "crunch"),
-        disk_type=text(given, "StorageAccountType", "Standard_LRS"),
+        network_group=text(parameters, "NetworkResourceGroup", own),
+        network=text(parameters, "Network", allowed="the name of a virtual network"),
+        subnet=text(parameters, "Subnet", "default"),
+        security_group=text(parameters, "SecurityGroup", ""),
+        user=text(parameters, "AdminUsername", "crunch"),
+        disk_type=text(parameters, "StorageAccountType", "Standard_LRS"),
         dangling=float(dangling),
-        image_group=text(given, "ImageResourceGroup", own),
-        gallery=text(given, "SharedImageGalleryName", ""),
-        gallery_version=text(given, "SharedImageGalleryImageVersion", "latest"),
+        image_group=text(parameters, "ImageResourceGroup", own),
+        gallery=text(parameters, "SharedImageGalleryName", ""),
+        gallery_version=text(parameters, "SharedImageGalleryImageVersion", "latest"),
         tag=site.tag,
         set_id=site.set_id,
     )

@@ -120,15 +120,15 @@ def find_driver(name: str) -> Opener:
     """The opener of the driver of that name. Raises Invalid with the names of the installed
     drivers.
     """
-    found = {one.name: one for one in entry_points(group=GROUP)}
-    if name not in found:
-        known = ", ".join(sorted(found)) or "none"
+    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in entries:
+        installed = ", ".join(sorted(entries)) or "none"
         raise Invalid(
             "configuration: Containers.CloudVMs.Driver:"
-            f" {name!r} is no installed driver; there are {known}"
+            f" {name!r} is no installed driver; there are {installed}"
         )
     try:
-        opener: Opener = found[name].load()
+        opener: Opener = entries[name].load()
     except ImportError as error:
         raise Invalid(
             f"driver {name}: {error.name} is not installed; install the extra cloud of lading"
@@ -154,11 +154,11 @@ def bad_parameter(name: str, value: object, allowed: str) -> Invalid:
     )
 
 
-def refuse_unknown(parameters: Parameters, known: tuple[str, ...]) -> None:
+def refuse_unknown(parameters: Parameters, known_names: tuple[str, ...]) -> None:
     """Raises Invalid for a parameter that a driver does not know."""
     for name in parameters:
-        if name not in known:
-            allowed = ", ".join(sorted(known)) or "none"
+        if name not in known_names:
+            allowed = ", ".join(sorted(known_names)) or "none"
             raise Invalid(
                 f"configuration: unknown key Containers.CloudVMs.DriverParameters.{name};"
                 f" known here: {allowed}"

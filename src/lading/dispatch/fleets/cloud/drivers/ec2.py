@@ -87,7 +87,7 @@ class Ec2Driver:
         self._client = client
         self._subnet = 0
         self._starts: Counter[tuple[str, bool]] = Counter()
-        self._there: Counter[str] = Counter()
+        self._by_subnet: Counter[str] = Counter()
         self._keys: dict[str, str] = {}
         self._zones: dict[str, str] = {}
         self._asked_for_zones = False
@@ -95,9 +95,9 @@ class Ec2Driver:
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Run one instance, in the first subnet that takes it."""
-        wanted = self._request(spec)
+        request = self._request(spec)
         if spec.public_key:
-            wanted["KeyName"] = await self._key(spec.public_key)
+            request["KeyName"] = await self._key(spec.public_key)
         count = max(1, len(self._settings.subnets))
         refused: LadingError | None = None
         # The subnet that took the last instance comes first: others were full a moment ago.
@@ -105,9 +105,9 @@ class Ec2Driver:
         turns.sort(key=lambda index: self._zone_of(index) in spec.avoided_zones)
         for index in turns:
             if self._settings.subnets:
-                wanted["NetworkInterfaces"][0]["SubnetId"] = self._settings.subnets[index]
+                request["NetworkInterfaces"][0]["SubnetId"] = self._settings.subnets[index]
             try:
-                answer = await self._call("run_instances", **wanted)
+                answer = await self._call("run_instances", **request)
             except (_Refused, NoCapacity, QuotaReached) as error:
                 # Another subnet may have room. Of several refusals, one about the type is reported.
                 refused = error if refused is None or isinstance(error, NoCapacity) else refused
@@ -129,25 +129,25 @@ class Ec2Driver:
             {"Name": "instance-state-name", "Values": list(_LIVE)},
         ]
         await self._learn_zones()
-        found: list[Instance] = []
-        there: Counter[str] = Counter()
+        instances: list[Instance] = []
+        counts: Counter[str] = Counter()
         more: dict[str, str] = {}
         while True:
             answer = await self._call("describe_instances", Filters=filters, **more)
-            listed = [one for group in answer["Reservations"] for one in group["Instances"]]
-            found += [self._instance(one) for one in listed]
-            there.update(str(one.get("SubnetId") or "") for one in listed)
+            listed = [record for group in answer["Reservations"] for record in group["Instances"]]
+            instances += [self._instance(record) for record in listed]
+            counts.update(str(record.get("SubnetId") or "") for record in listed)
             if not answer.get("NextToken"):
-                self._there = there
-                return found
+                self._by_subnet = counts
+                return instances
             more = {"NextToken": answer["NextToken"]}
 
     def subnets(self) -> tuple[SubnetFigures, ...]:
         """Requested VMs by subnet, and those of the last list."""
-        names = {*self._settings.subnets, *self._there, *(name for name, _ in self._starts)}
+        names = {*self._settings.subnets, *self._by_subnet, *(name for name, _ in self._starts)}
         return tuple(
             SubnetFigures(
-                id=name, instances=self._there[name], started=self._starts[name, True],
+                id=name, instances=self._by_subnet[name], started=self._starts[name, True],
                 refused=self._starts[name, False],
             )
             for name in sorted(names)
@@ -172,7 +172,7 @@ class Ec2Driver:
             event(_logger, "zones not known", why=error.message)
             return
         self._zones = {
-            str(one["SubnetId"]): str(one["AvailabilityZone"]) for one in answer["Subnets"]
+            str(subnet["SubnetId"]): str(subnet["AvailabilityZone"]) for subnet in answer["Subnets"]
         }
 
     def _subnet_of(self, index: int) -> str:
@@ -183,22 +183,22 @@ class Ec2Driver:
     ) -> Sequence[Price]:
         """The spot prices of a type, including the price of its added volume."""
         volume = kind.added / GIB * self._settings.volume_price / _HOURS_OF_MONTH
-        wanted: dict[str, Any] = {
+        query: dict[str, Any] = {
             "InstanceTypes": [kind.provider_type], "ProductDescriptions": ["Linux/UNIX"],
             "StartTime": since,
         }  # fmt: skip
         if zone:
-            wanted["AvailabilityZone"] = zone
-        found: list[Price] = []
+            query["AvailabilityZone"] = zone
+        prices: list[Price] = []
         while True:
-            answer = await self._call("describe_spot_price_history", **wanted)
-            found += [
-                Price(one["Timestamp"], round(float(one["SpotPrice"]) + volume, 9))
-                for one in answer.get("SpotPriceHistory") or []
+            answer = await self._call("describe_spot_price_history", **query)
+            prices += [
+                Price(record["Timestamp"], round(float(record["SpotPrice"]) + volume, 9))
+                for record in answer.get("SpotPriceHistory") or []
             ]
             if not answer.get("NextToken"):
-                return found
-            wanted["NextToken"] = answer["NextToken"]
+                return prices
+            query["NextToken"] = answer["NextToken"]
 
     async def tag(self, id: str, tags: Mapping[str, str]) -> None:
         """Write tags."""
@@ -231,7 +231,7 @@ class Ec2Driver:
         """
         name = kind.provider_type
         starts = sorted(
-            (one for one in self._settings.quota_groups if name.startswith(one)),
+            (start for start in self._settings.quota_groups if name.startswith(start)),
             key=len,
             reverse=True,
         )
@@ -239,8 +239,8 @@ class Ec2Driver:
         letters = name[
             : next((n for n, letter in enumerate(name) if not letter.isalpha()), len(name))
         ]
-        found = self._settings.quota_groups[starts[0]] if starts else letters
-        return f"{found}{'-spot' if kind.preemptible else ''}"
+        group = self._settings.quota_groups[starts[0]] if starts else letters
+        return f"{group}{'-spot' if kind.preemptible else ''}"
 
     def _request(self, spec: InstanceSpec) -> dict[str, Any]:
         chosen, kind = self._settings, spec.kind
@@ -250,7 +250,7 @@ class Ec2Driver:
         }  # fmt: skip
         if chosen.groups:
             network["Groups"] = list(chosen.groups)
-        wanted: dict[str, Any] = {
+        request: dict[str, Any] = {
             "ImageId": spec.image,
             "InstanceType": kind.provider_type,
             "MinCount": 1,
@@ -268,7 +268,7 @@ class Ec2Driver:
             "UserData": spec.user_data,
         }
         if volumes := self._volumes(kind):
-            wanted["BlockDeviceMappings"] = volumes
+            request["BlockDeviceMappings"] = volumes
         if kind.preemptible:
             spot = {
                 "SpotInstanceType": "one-time",
@@ -276,10 +276,10 @@ class Ec2Driver:
                 "InstanceInterruptionBehavior": "terminate",
                 "MaxPrice": f"{kind.price:g}",
             }
-            wanted["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": spot}
+            request["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": spot}
         if chosen.profile:
-            wanted["IamInstanceProfile"] = {"Name": chosen.profile}
-        return wanted
+            request["IamInstanceProfile"] = {"Name": chosen.profile}
+        return request
 
     def _volumes(self, kind: InstanceType) -> Sequence[dict[str, Any]]:
         """The root disk, if something about it is asked for, and the added scratch."""
@@ -289,16 +289,16 @@ class Ec2Driver:
             common["Encrypted"] = True
             if chosen.kms_key:
                 common["KmsKeyId"] = chosen.kms_key
-        found = []
+        volumes = []
         if chosen.is_encrypted or chosen.root_size:
             # The size of the image's own disk counts without a size here.
             size = {"VolumeSize": math.ceil(chosen.root_size / GIB)} if chosen.root_size else {}
-            found.append({"DeviceName": chosen.root_device, "Ebs": common | size})
+            volumes.append({"DeviceName": chosen.root_device, "Ebs": common | size})
         if kind.added:
             # EC2 counts whole GiB.
             size = {"VolumeSize": math.ceil(kind.added / GIB)}
-            found.append({"DeviceName": "/dev/xvdt", "Ebs": common | size})
-        return found
+            volumes.append({"DeviceName": "/dev/xvdt", "Ebs": common | size})
+        return volumes
 
     async def _key(self, public: str) -> str:
         """The name of the key pair, which is imported when it is not there."""
@@ -318,14 +318,14 @@ class Ec2Driver:
                 self._keys[public] = name
             return self._keys[public]
 
-    def _instance(self, given: Mapping[str, Any]) -> Instance:
+    def _instance(self, record: Mapping[str, Any]) -> Instance:
         return Instance(
-            id=given["InstanceId"],
-            provider_type=given.get("InstanceType", ""),
-            address=given.get("PrivateIpAddress") or "",
+            id=record["InstanceId"],
+            provider_type=record.get("InstanceType", ""),
+            address=record.get("PrivateIpAddress") or "",
             user=self._settings.user,
-            tags={one["Key"]: one["Value"] for one in given.get("Tags", [])},
-            zone=str((given.get("Placement") or {}).get("AvailabilityZone") or ""),
+            tags={tag["Key"]: tag["Value"] for tag in record.get("Tags", [])},
+            zone=str((record.get("Placement") or {}).get("AvailabilityZone") or ""),
         )
 
     async def _call(self, name: str, **arguments: Any) -> Any:
@@ -346,18 +346,18 @@ class _Refused(Unavailable):
 
 def refusal(code: str, message: str) -> LadingError:
     """The error for a refusal by EC2."""
-    said = f"EC2: {code}: {' '.join(message.split())[:300]}"
+    sentence = f"EC2: {code}: {' '.join(message.split())[:300]}"
     if code in _THROTTLE:
-        return RateLimited(said)
+        return RateLimited(sentence)
     if code in _QUOTA:
-        return QuotaReached(said)
+        return QuotaReached(sentence)
     if code in _CAPACITY or (code == "Unsupported" and "requested instance type" in message):
-        return NoCapacity(said)
+        return NoCapacity(sentence)
     if code in _WRONG:
         return Invalid(
-            f"{said}; check Containers.CloudVMs (DriverParameters, ImageID) and InstanceTypes"
+            f"{sentence}; check Containers.CloudVMs (DriverParameters, ImageID) and InstanceTypes"
         )
-    return _Refused(said)
+    return _Refused(sentence)
 
 
 @asynccontextmanager

@@ -51,84 +51,86 @@ class Ec2Settings:
 
 def read(site: DriverSite) -> Ec2Settings:
     """The parameters of the configuration. Raises Invalid."""
-    given = site.parameters
-    refuse_unknown(given, PARAMETERS)
-    groups = given.get("InstanceTypeQuotaGroups") or {}
+    parameters = site.parameters
+    refuse_unknown(parameters, PARAMETERS)
+    groups = parameters.get("InstanceTypeQuotaGroups") or {}
     if not isinstance(groups, Mapping):
         raise bad_parameter(
             "InstanceTypeQuotaGroups", groups, "a mapping from the beginning of a type to a group"
         )
     return Ec2Settings(
-        region=text(given, "Region", allowed="the name of a region, such as us-east-1"),
+        region=text(parameters, "Region", allowed="the name of a region, such as us-east-1"),
         tag=site.tag,
         set_id=site.set_id,
-        subnets=_names(given, "SubnetID"),
-        groups=_names(given, "SecurityGroupIDs"),
-        volume_type=text(given, "EBSVolumeType", "gp2"),
-        profile=text(given, "IAMInstanceProfile", ""),
-        user=text(given, "AdminUsername", "crunch"),
-        price_interval=_interval(given),
-        volume_price=_volume_price(given),
-        has_public_address=_choice(given, "AssociatePublicIPAddress"),
-        is_encrypted=_is_encrypted(given),
-        kms_key=text(given, "EBSKMSKeyID", ""),
-        root_size=_root_size(given),
-        root_device=text(given, "RootDeviceName", "/dev/xvda"),
-        tags_volumes=_choice(given, "TagVolumes"),
+        subnets=_names(parameters, "SubnetID"),
+        groups=_names(parameters, "SecurityGroupIDs"),
+        volume_type=text(parameters, "EBSVolumeType", "gp2"),
+        profile=text(parameters, "IAMInstanceProfile", ""),
+        user=text(parameters, "AdminUsername", "crunch"),
+        price_interval=_interval(parameters),
+        volume_price=_volume_price(parameters),
+        has_public_address=_choice(parameters, "AssociatePublicIPAddress"),
+        is_encrypted=_is_encrypted(parameters),
+        kms_key=text(parameters, "EBSKMSKeyID", ""),
+        root_size=_root_size(parameters),
+        root_device=text(parameters, "RootDeviceName", "/dev/xvda"),
+        tags_volumes=_choice(parameters, "TagVolumes"),
         quota_groups=QUOTA_GROUPS | {str(name): str(group) for name, group in groups.items()},
     )
 
 
-def _interval(given: Parameters) -> float:
+def _interval(parameters: Parameters) -> float:
     value, allowed = (
-        given.get("SpotPriceUpdateInterval", 86400),
+        parameters.get("SpotPriceUpdateInterval", 86400),
         "a duration of a minute or more, such as 24h",
     )
     try:
-        found = parse_duration(value) if isinstance(value, str | float | int) else 0.0
+        interval = parse_duration(value) if isinstance(value, str | float | int) else 0.0
     except Invalid as error:
         raise bad_parameter("SpotPriceUpdateInterval", value, allowed) from error
-    if found < 60:
+    if interval < 60:
         raise bad_parameter("SpotPriceUpdateInterval", value, allowed)
-    return found
+    return interval
 
 
-def _volume_price(given: Parameters) -> float:
-    value = given.get("EBSPrice", 0.1)
+def _volume_price(parameters: Parameters) -> float:
+    value = parameters.get("EBSPrice", 0.1)
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise bad_parameter("EBSPrice", value, "dollars for a GiB and month, 0 or more")
     return float(value)
 
 
-def _choice(given: Parameters, name: str) -> bool:
-    value = given.get(name, False)
+def _choice(parameters: Parameters, name: str) -> bool:
+    value = parameters.get(name, False)
     if not isinstance(value, bool):
         raise bad_parameter(name, value, "true or false")
     return value
 
 
-def _is_encrypted(given: Parameters) -> bool:
-    found = _choice(given, "EBSEncrypted")
-    if given.get("EBSKMSKeyID") and not found:
-        raise bad_parameter("EBSKMSKeyID", given["EBSKMSKeyID"], "left out without EBSEncrypted")
-    return found
+def _is_encrypted(parameters: Parameters) -> bool:
+    is_encrypted = _choice(parameters, "EBSEncrypted")
+    if parameters.get("EBSKMSKeyID") and not is_encrypted:
+        raise bad_parameter(
+            "EBSKMSKeyID", parameters["EBSKMSKeyID"], "left out without EBSEncrypted"
+        )
+    return is_encrypted
 
 
-def _root_size(given: Parameters) -> int:
-    value, allowed = given.get("RootVolumeSize", 0), "a size, such as 20GiB"
+def _root_size(parameters: Parameters) -> int:
+    value, allowed = parameters.get("RootVolumeSize", 0), "a size, such as 20GiB"
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise bad_parameter("RootVolumeSize", value, allowed)
     try:
-        found = parse_size(value)
+        size = parse_size(value)
     except Invalid as error:
         raise bad_parameter("RootVolumeSize", value, allowed) from error
-    if found < 0:
+    if size < 0:
         raise bad_parameter("RootVolumeSize", value, allowed)
-    return found
+    return size
 
 
-def _names(given: Parameters, name: str) -> tuple[str, ...]:
-    value = given.get(name)
+def _names(parameters: Parameters, name: str) -> tuple[str, ...]:
+    value = parameters.get(name)
     if value is None or value == "":
         return ()
     names = (
@@ -138,6 +140,6 @@ def _names(given: Parameters, name: str) -> tuple[str, ...]:
         if isinstance(value, list | Mapping)
         else (None,)
     )
-    if not all(isinstance(one, str) and one for one in names):
+    if not all(isinstance(listed_name, str) and listed_name for listed_name in names):
         raise bad_parameter(name, value, "a name or a list of names")
     return names

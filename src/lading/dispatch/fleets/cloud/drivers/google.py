@@ -121,31 +121,31 @@ class GoogleProvider:
     def list(self) -> list[Instance]:
         """The VMs with our label and tag that are not about to end."""
         filter_text = f"labels.{label_name(self._settings.tag)}={_legal(self._settings.set_id)}"
-        found: list[Instance] = []
+        instances: list[Instance] = []
         more: dict[str, str] = {}
         while True:
             document = self._line.ask(
                 "GET", self._path(), params={"filter": filter_text, **more}
             ).document
-            for one in document.get("items") or []:
-                tags = _tags(one)
+            for item in document.get("items") or []:
+                tags = _tags(item)
                 if (
                     # Labels lose capital letters and signs, so two sets may share one: the tags in
                     # the metadata decide.
                     tags.get(self._settings.tag) == self._settings.set_id
-                    and one.get("status") != "STOPPING"
+                    and item.get("status") != "STOPPING"
                 ):
-                    found.append(self._instance(one, tags))
+                    instances.append(self._instance(item, tags))
             if not document.get("nextPageToken"):
-                return found
+                return instances
             more = {"pageToken": str(document["nextPageToken"])}
 
     def tag(self, id: str, tags: Mapping[str, str]) -> None:
         """Replace the tags: those of the metadata, then the labels."""
         with suppress(Missing):
-            there = self._line.ask("GET", self._path(id)).document
-            metadata = there.get("metadata") or {}
-            items = [one for one in metadata.get("items") or [] if one.get("key") != _TAGS]
+            instance = self._line.ask("GET", self._path(id)).document
+            metadata = instance.get("metadata") or {}
+            items = [item for item in metadata.get("items") or [] if item.get("key") != _TAGS]
             body = {
                 # Google refuses a change without the fingerprint of the replaced metadata: a
                 # concurrent change is not lost.
@@ -153,7 +153,10 @@ class GoogleProvider:
                 "items": [*items, _item(_TAGS, json.dumps(dict(tags)))],
             }
             self._finish(self._line.ask("POST", f"{self._path(id)}/setMetadata", body=body))
-            labelled = {"labels": labels(tags), "labelFingerprint": there.get("labelFingerprint")}
+            labelled = {
+                "labels": labels(tags),
+                "labelFingerprint": instance.get("labelFingerprint"),
+            }
             self._finish(self._line.ask("POST", f"{self._path(id)}/setLabels", body=labelled))
 
     def destroy(self, id: str) -> None:
@@ -195,7 +198,7 @@ class GoogleProvider:
         items += [_item("enable-oslogin", "FALSE"), _item("block-project-ssh-keys", "TRUE")]
         if spec.public_key:
             items.append(_item("ssh-keys", f"{chosen.user}:{spec.public_key}"))
-        wanted: dict[str, Any] = {
+        body: dict[str, Any] = {
             "name": name,
             "machineType": f"{zone}/machineTypes/{kind.provider_type}",
             "labels": labels(spec.tags),
@@ -206,8 +209,8 @@ class GoogleProvider:
         }
         if chosen.vm_account:
             scope = "https://www.googleapis.com/auth/cloud-platform"
-            wanted["serviceAccounts"] = [{"email": chosen.vm_account, "scopes": [scope]}]
-        return wanted
+            body["serviceAccounts"] = [{"email": chosen.vm_account, "scopes": [scope]}]
+        return body
 
     def _finish(self, answer: LibcloudResponse) -> None:
         """Wait for the end of an operation; its error is raised by libcloud."""
@@ -221,11 +224,11 @@ class GoogleProvider:
             pause=_PAUSE,
         )
 
-    def _instance(self, one: Mapping[str, Any], tags: Mapping[str, str]) -> Instance:
-        interfaces = one.get("networkInterfaces") or [{}]
+    def _instance(self, item: Mapping[str, Any], tags: Mapping[str, str]) -> Instance:
+        interfaces = item.get("networkInterfaces") or [{}]
         return Instance(
-            id=one["name"],
-            provider_type=str(one.get("machineType", "")).rpartition("/")[2],
+            id=item["name"],
+            provider_type=str(item.get("machineType", "")).rpartition("/")[2],
             address=str(interfaces[0].get("networkIP") or ""),
             user=self._settings.user,
             tags=tags,
@@ -260,27 +263,29 @@ def group(kind: InstanceType) -> str:
 
 def read(site: DriverSite) -> GoogleSettings:
     """The parameters of the configuration. Raises Invalid."""
-    given = site.parameters
-    refuse_unknown(given, PARAMETERS)
-    external, size = given.get("ExternalAddress", False), given.get("DiskSizeGB", 0)
+    parameters = site.parameters
+    refuse_unknown(parameters, PARAMETERS)
+    external, size = parameters.get("ExternalAddress", False), parameters.get("DiskSizeGB", 0)
     if not isinstance(external, bool):
         raise bad_parameter("ExternalAddress", external, "true or false")
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise bad_parameter("DiskSizeGB", size, "a number, 0 for that of the image")
     return GoogleSettings(
-        project=text(given, "Project", allowed="the id of a project"),
-        zone=text(given, "Zone", allowed="the name of a zone, such as europe-west4-a"),
-        account=text(given, "ServiceAccount", allowed="the e-mail address of a service account"),
-        key_file=text(
-            given, "KeyFile", allowed="the path of a file with the key of the service account"
+        project=text(parameters, "Project", allowed="the id of a project"),
+        zone=text(parameters, "Zone", allowed="the name of a zone, such as europe-west4-a"),
+        account=text(
+            parameters, "ServiceAccount", allowed="the e-mail address of a service account"
         ),
-        network=text(given, "Network", "global/networks/default"),
-        subnetwork=text(given, "Subnetwork", ""),
+        key_file=text(
+            parameters, "KeyFile", allowed="the path of a file with the key of the service account"
+        ),
+        network=text(parameters, "Network", "global/networks/default"),
+        subnetwork=text(parameters, "Subnetwork", ""),
         external=external,
-        disk_type=text(given, "DiskType", "pd-balanced"),
+        disk_type=text(parameters, "DiskType", "pd-balanced"),
         disk_size=size,
-        user=text(given, "AdminUsername", "crunch"),
-        vm_account=text(given, "VMServiceAccount", ""),
+        user=text(parameters, "AdminUsername", "crunch"),
+        vm_account=text(parameters, "VMServiceAccount", ""),
         tag=site.tag,
         set_id=site.set_id,
     )
@@ -315,18 +320,16 @@ def _scheduling(kind: InstanceType) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _tags(one: Mapping[str, Any]) -> dict[str, str]:
+def _tags(record: Mapping[str, Any]) -> dict[str, str]:
     items = {
         item.get("key"): item.get("value")
-        for item in (one.get("metadata") or {}).get("items") or []
+        for item in (record.get("metadata") or {}).get("items") or []
     }
     try:
-        found = json.loads(items.get(_TAGS) or "{}")
+        tags = json.loads(items.get(_TAGS) or "{}")
     except ValueError:
         return {}
-    return (
-        {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
-    )
+    return {str(name): str(value) for name, value in tags.items()} if isinstance(tags, dict) else {}
 
 
 def _item(key: str, value: str) -> dict[str, str]:

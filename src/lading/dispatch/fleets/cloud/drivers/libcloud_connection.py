@@ -141,14 +141,14 @@ def log_in(words: Words, driver: Callable[[], Any]) -> LibcloudConnection:
     """The connection of libcloud's `driver`, which may log in as it is made. Raises as
     `LibcloudConnection.ask`.
     """
-    made: list[LibcloudConnection] = []
+    connections: list[LibcloudConnection] = []
 
     def make() -> LibcloudResponse:
-        made.append(LibcloudConnection(words, driver().connection))
+        connections.append(LibcloudConnection(words, driver().connection))
         return LibcloudResponse()
 
     guarded(words, make)
-    return made[0]
+    return connections[0]
 
 
 def guarded(words: Words, work: Callable[[], LibcloudResponse]) -> LibcloudResponse:
@@ -166,46 +166,48 @@ def guarded(words: Words, work: Callable[[], LibcloudResponse]) -> LibcloudRespo
     except BaseHTTPError as error:
         if 200 <= error.code < 300:
             return LibcloudResponse()
-        code, said = _code_of(str(error.message))
+        code, message = _code_of(str(error.message))
         raise judge(
-            words, int(error.code), code=code, said=said, pause=_pause(error.headers)
+            words, int(error.code), code=code, message=message, pause=_pause(error.headers)
         ) from error
     except InvalidCredsError as error:
-        raise judge(words, 401, said=str(error.value)) from error
+        raise judge(words, 401, message=str(error.value)) from error
     except ProviderError as error:
         value = error.value
-        said = str(value.get("message") or value) if isinstance(value, Mapping) else str(value)
+        message = str(value.get("message") or value) if isinstance(value, Mapping) else str(value)
         symbol: object = getattr(error, "code", None)
-        raise judge(words, int(error.http_code or 0), code=str(symbol or ""), said=said) from error
+        raise judge(
+            words, int(error.http_code or 0), code=str(symbol or ""), message=message
+        ) from error
     except (RequestException, OSError) as error:
         raise Unavailable(f"{words.cloud} cannot be reached: {_short(str(error))}") from error
     except (LibcloudError, AttributeError, KeyError, TypeError, ValueError) as error:
-        said = f"{type(error).__name__}: {_short(str(error))}"
-        if words.wrong_said.search(said):
-            raise Invalid(f"{words.cloud}: {said}; {_CHECK}") from error
+        message = f"{type(error).__name__}: {_short(str(error))}"
+        if words.wrong_said.search(message):
+            raise Invalid(f"{words.cloud}: {message}; {_CHECK}") from error
         raise Unavailable(
-            f"{words.cloud} sent an answer that cannot be understood ({said})"
+            f"{words.cloud} sent an answer that cannot be understood ({message})"
         ) from error
 
 
 def judge(
-    words: Words, status: int, *, code: str = "", said: str = "", pause: float | None = None
+    words: Words, status: int, *, code: str = "", message: str = "", pause: float | None = None
 ) -> LadingError:
     """The error for a refusal."""
-    text = f"{words.cloud}: {code or status}: {_short(said)}"
+    sentence = f"{words.cloud}: {code or status}: {_short(message)}"
     if status == 429 or code in words.rate:
-        return RateLimited(text, pause=pause)
-    if code in words.capacity or words.capacity_said.search(said):
-        return NoCapacity(text)
+        return RateLimited(sentence, pause=pause)
+    if code in words.capacity or words.capacity_said.search(message):
+        return NoCapacity(sentence)
     if code in words.quota or (
-        status in (0, 200, 400, 403, 409, 413) and words.quota_said.search(said)
+        status in (0, 200, 400, 403, 409, 413) and words.quota_said.search(message)
     ):
-        return QuotaReached(text)
+        return QuotaReached(sentence)
     if status in (404, 410):
-        return Missing(text)
-    if status in (400, 401, 403) or words.wrong_said.search(f"{code} {said}"):
-        return Invalid(f"{text}; {_CHECK}")
-    return Unavailable(text)
+        return Missing(sentence)
+    if status in (400, 401, 403) or words.wrong_said.search(f"{code} {message}"):
+        return Invalid(f"{sentence}; {_CHECK}")
+    return Unavailable(sentence)
 
 
 def wait_for(done: Callable[[], bool], *, longest: float, pause: float) -> bool:
@@ -228,5 +230,5 @@ def _pause(headers: Mapping[str, str] | None) -> float | None:
     return float(value) if value.isdecimal() else None
 
 
-def _short(text: str) -> str:
-    return " ".join(text.split())[:_LONGEST_WORDS]
+def _short(message: str) -> str:
+    return " ".join(message.split())[:_LONGEST_WORDS]

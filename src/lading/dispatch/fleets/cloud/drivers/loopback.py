@@ -73,16 +73,22 @@ class LoopbackDriver:
     async def list(self) -> list[Instance]:
         """The VMs that live."""
         async with self._alone:
-            found = await asyncio.to_thread(self._machines.list)
-        return [_instance(one) for one in found if one.notes.get(self._tag) == self._set_id]
+            machines = await asyncio.to_thread(self._machines.list)
+        return [
+            _instance(machine)
+            for machine in machines
+            if machine.notes.get(self._tag) == self._set_id
+        ]
 
     async def tag(self, id: str, tags: Mapping[str, str]) -> None:
         """Remember tags."""
         async with self._alone:
-            found = {one.id: one for one in await asyncio.to_thread(self._machines.list)}
-            if id in found:
-                kept = {_TYPE: found[id].notes.get(_TYPE, "")}
-                await asyncio.to_thread(self._machines.note, id, dict(tags) | kept)
+            machines = {
+                machine.id: machine for machine in await asyncio.to_thread(self._machines.list)
+            }
+            if id in machines:
+                kind = {_TYPE: machines[id].notes.get(_TYPE, "")}
+                await asyncio.to_thread(self._machines.note, id, dict(tags) | kind)
 
     async def destroy(self, id: str) -> None:
         """End a VM."""
@@ -98,10 +104,13 @@ class LoopbackDriver:
         return kind.name
 
 
-def _instance(one: NamespaceMachine) -> Instance:
-    tags = {name: value for name, value in one.notes.items() if name != _TYPE}
+def _instance(machine: NamespaceMachine) -> Instance:
+    tags = {name: value for name, value in machine.notes.items() if name != _TYPE}
     return Instance(
-        id=one.id, provider_type=one.notes.get(_TYPE, ""), address=one.address, tags=tags
+        id=machine.id,
+        provider_type=machine.notes.get(_TYPE, ""),
+        address=machine.address,
+        tags=tags,
     )
 
 

@@ -94,7 +94,7 @@ class Network:
         """Addresses for VMs."""
         hosts = self._net.hosts()
         next(hosts)
-        return (str(one) for one in hosts)
+        return (str(host) for host in hosts)
 
     @property
     def mask(self) -> int:
@@ -148,39 +148,39 @@ class Machines:
             _ip("-n", space, "addr", "add", f"{chosen}/{self.network.mask}", "dev", "eth0")
             _ip("-n", space, "link", "set", "eth0", "up")
             pid = self._spawn(id, folder, space)
-            made = NamespaceMachine(
+            machine = NamespaceMachine(
                 id=id, address=chosen, pid=pid, began=_began(pid), notes=dict(notes or {})
             )
-            self._write(made)
+            self._write(machine)
         except BaseException:
             self._remove(folder, 0)
             raise
-        return made
+        return machine
 
     def note(self, id: str, notes: Mapping[str, str]) -> None:
         """Replace the notes of a VM."""
-        found = self._read(self.root / id)
-        if found is not None:
+        machine = self._read(self.root / id)
+        if machine is not None:
             self._write(
                 NamespaceMachine(
                     id=id,
-                    address=found.address,
-                    pid=found.pid,
-                    began=found.began,
+                    address=machine.address,
+                    pid=machine.pid,
+                    began=machine.began,
                     notes=dict(notes),
                 )
             )
 
     def list(self) -> list[NamespaceMachine]:
         """The living VMs. The remains of others are removed."""
-        found = []
+        machines = []
         for folder in sorted(self.root.iterdir()) if self.root.is_dir() else ():
-            one = self._read(folder)
-            if one is not None and one.alive:
-                found.append(one)
-            elif one is not None:
+            machine = self._read(folder)
+            if machine is not None and machine.alive:
+                machines.append(machine)
+            elif machine is not None:
                 self._remove(folder, 0)
-        return found
+        return machines
 
     def stop(self, id: str) -> None:
         """End a VM and all its processes. A missing VM is no error."""
@@ -201,9 +201,11 @@ class Machines:
 
     def _free_address(self) -> str:
         taken = {
-            one.address for folder in self.root.iterdir() if (one := self._read(folder)) is not None
+            machine.address
+            for folder in self.root.iterdir()
+            if (machine := self._read(folder)) is not None
         }
-        return next(one for one in self.network.addresses() if one not in taken)
+        return next(address for address in self.network.addresses() if address not in taken)
 
     def _furnish(self, disk: Path, address: str, *, key: str, user_data: str) -> None:
         _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(disk / "host_key"))
@@ -236,10 +238,10 @@ class Machines:
         process.returncode = 0
         return process.pid
 
-    def _write(self, one: NamespaceMachine) -> None:
-        part = self.root / one.id / f"{_RECORD}~"
-        part.write_text(json.dumps(asdict(one)))
-        part.replace(self.root / one.id / _RECORD)
+    def _write(self, machine: NamespaceMachine) -> None:
+        draft = self.root / machine.id / f"{_RECORD}~"
+        draft.write_text(json.dumps(asdict(machine)))
+        draft.replace(self.root / machine.id / _RECORD)
 
     def _read(self, folder: Path) -> NamespaceMachine | None:
         try:

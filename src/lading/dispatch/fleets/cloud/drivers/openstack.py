@@ -132,7 +132,7 @@ class OpenStack:
 
     def list(self) -> list[Instance]:
         """The VMs with the tag that are not being deleted."""
-        found: list[Instance] = []
+        instances: list[Instance] = []
         more: dict[str, str] = {}
         while True:
             params = {"name": f"^{self._prefix}", "limit": str(_PAGE), **more}
@@ -140,9 +140,9 @@ class OpenStack:
                 self._line.ask("GET", "/servers/detail", params=params).document.get("servers")
                 or []
             )
-            found += [self._instance(one) for one in servers if self._is_ours(one)]
+            instances += [self._instance(server) for server in servers if self._is_ours(server)]
             if len(servers) < _PAGE:
-                return found
+                return instances
             more = {"marker": str(servers[-1]["id"])}
 
     def tag(self, id: str, tags: Mapping[str, str]) -> None:
@@ -170,7 +170,7 @@ class OpenStack:
 
     def _wanted(self, spec: InstanceSpec, flavor: str) -> dict[str, Any]:
         chosen = self._settings
-        wanted: dict[str, Any] = {
+        body: dict[str, Any] = {
             "name": f"{self._prefix}{secrets.token_hex(8)}",
             "imageRef": spec.image,
             "flavorRef": flavor,
@@ -178,11 +178,11 @@ class OpenStack:
             "user_data": base64.b64encode(spec.user_data.encode()).decode(),
         }
         if chosen.networks:
-            wanted["networks"] = [{"uuid": one} for one in chosen.networks]
+            body["networks"] = [{"uuid": network} for network in chosen.networks]
         if chosen.security_groups:
-            wanted["security_groups"] = [{"name": one} for one in chosen.security_groups]
+            body["security_groups"] = [{"name": group} for group in chosen.security_groups]
         if chosen.zone:
-            wanted["availability_zone"] = chosen.zone
+            body["availability_zone"] = chosen.zone
         if spec.kind.added:
             ends = {"delete_on_termination": True}
             boot = {
@@ -200,8 +200,8 @@ class OpenStack:
                 "boot_index": -1,
                 **ends,
             }
-            wanted["block_device_mapping_v2"] = [boot, scratch]
-        return wanted
+            body["block_device_mapping_v2"] = [boot, scratch]
+        return body
 
     def _settle(self, id: str) -> None:
         """Wait until the server has a host. Raises the error of a failed server, after its
@@ -210,15 +210,15 @@ class OpenStack:
 
         def done() -> bool:
             try:
-                given = self._line.ask("GET", f"/servers/{id}").document.get("server") or {}
+                server = self._line.ask("GET", f"/servers/{id}").document.get("server") or {}
             except Missing:
                 # The new server is not listed yet.
                 return False
-            if given.get("status") == "ERROR":
-                fault = given.get("fault") or {}
-                said = str(fault.get("message") or "the server is in the state ERROR")
-                raise judge(WORDS, 0, code=str(fault.get("code") or ""), said=said)
-            return given.get("status") != "BUILD"
+            if server.get("status") == "ERROR":
+                fault = server.get("fault") or {}
+                message = str(fault.get("message") or "the server is in the state ERROR")
+                raise judge(WORDS, 0, code=str(fault.get("code") or ""), message=message)
+            return server.get("status") != "BUILD"
 
         try:
             wait_for(done, longest=_WAIT, pause=_PAUSE)
@@ -231,9 +231,9 @@ class OpenStack:
     def _flavor(self, name: str) -> str:
         """The id of a flavor, "" when there is none."""
         if name not in self._flavors.values():
-            found = self._line.ask("GET", "/flavors/detail").document.get("flavors") or []
-            self._flavors = {str(one["id"]): str(one["name"]) for one in found}
-        by_name = {given: id for id, given in self._flavors.items()}
+            flavors = self._line.ask("GET", "/flavors/detail").document.get("flavors") or []
+            self._flavors = {str(flavor["id"]): str(flavor["name"]) for flavor in flavors}
+        by_name = {flavor_name: id for id, flavor_name in self._flavors.items()}
         return by_name.get(name) or (name if name in self._flavors else "")
 
     def _key(self, public: str) -> str:
@@ -248,27 +248,27 @@ class OpenStack:
             self._keys.add(name)
         return name
 
-    def _is_ours(self, one: Mapping[str, Any]) -> bool:
-        ours = (one.get("metadata") or {}).get(self._settings.tag) == self._settings.set_id
+    def _is_ours(self, server: Mapping[str, Any]) -> bool:
+        ours = (server.get("metadata") or {}).get(self._settings.tag) == self._settings.set_id
         return (
             ours
-            and one.get("status") != "DELETED"
-            and one.get("OS-EXT-STS:task_state") != "deleting"
+            and server.get("status") != "DELETED"
+            and server.get("OS-EXT-STS:task_state") != "deleting"
         )
 
-    def _instance(self, one: Mapping[str, Any]) -> Instance:
-        flavor = one.get("flavor") or {}
+    def _instance(self, server: Mapping[str, Any]) -> Instance:
+        flavor = server.get("flavor") or {}
         id = str(flavor.get("id") or "")
         name = flavor.get("original_name") or self._flavors.get(id)
         if name is None and id:
             self._flavor(id)
             name = self._flavors.get(id, id)
         return Instance(
-            id=str(one["id"]),
+            id=str(server["id"]),
             provider_type=str(name or ""),
-            address=_address(one.get("addresses") or {}),
+            address=_address(server.get("addresses") or {}),
             user=self._settings.user,
-            tags=dict(one.get("metadata") or {}),
+            tags=dict(server.get("metadata") or {}),
         )
 
 
@@ -290,38 +290,42 @@ def group(kind: InstanceType) -> str:
 
 def read(site: DriverSite) -> OpenStackSettings:
     """The parameters of the configuration. Raises Invalid."""
-    given = site.parameters
-    refuse_unknown(given, PARAMETERS)
+    parameters = site.parameters
+    refuse_unknown(parameters, PARAMETERS)
     url = text(
-        given, "AuthURL", allowed="the URL of Keystone, such as https://cloud.example:5000/v3"
+        parameters, "AuthURL", allowed="the URL of Keystone, such as https://cloud.example:5000/v3"
     )
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise bad_parameter(
             "AuthURL", url, "the URL of Keystone, such as https://cloud.example:5000/v3"
         )
-    application = bool(given.get("ApplicationCredentialID"))
+    application = bool(parameters.get("ApplicationCredentialID"))
     if application:
-        username = text(given, "ApplicationCredentialID")
+        username = text(parameters, "ApplicationCredentialID")
         password = text(
-            given, "ApplicationCredentialSecret", allowed="the secret of the application credential"
+            parameters,
+            "ApplicationCredentialSecret",
+            allowed="the secret of the application credential",
         )
     else:
         username = text(
-            given, "Username", allowed="a user's name, unless there is an ApplicationCredentialID"
+            parameters,
+            "Username",
+            allowed="a user's name, unless there is an ApplicationCredentialID",
         )
-        password = text(given, "Password", allowed="the user's password")
+        password = text(parameters, "Password", allowed="the user's password")
     return OpenStackSettings(
         auth_url=url.rstrip("/").removesuffix("/v3"),
         username=username,
         password=password,
-        project="" if application else text(given, "Project", allowed="the name of a project"),
-        domain=text(given, "Domain", "Default"),
+        project="" if application else text(parameters, "Project", allowed="the name of a project"),
+        domain=text(parameters, "Domain", "Default"),
         application=application,
-        region=text(given, "Region", ""),
-        networks=_names(given.get("Network"), "Network"),
-        security_groups=_names(given.get("SecurityGroups"), "SecurityGroups"),
-        zone=text(given, "AvailabilityZone", ""),
-        user=text(given, "AdminUsername", "debian"),
+        region=text(parameters, "Region", ""),
+        networks=_names(parameters.get("Network"), "Network"),
+        security_groups=_names(parameters.get("SecurityGroups"), "SecurityGroups"),
+        zone=text(parameters, "AvailabilityZone", ""),
+        user=text(parameters, "AdminUsername", "debian"),
         tag=site.tag,
         set_id=site.set_id,
     )
@@ -351,14 +355,14 @@ def opening(site: DriverSite) -> ProviderLogin:
 
 def _address(networks: Mapping[str, Any]) -> str:
     """The first fixed address, of version 4 if there is one."""
-    found = [one for addresses in networks.values() for one in addresses]
-    fixed = [one for one in found if one.get("OS-EXT-IPS:type", "fixed") == "fixed"]
-    chosen = sorted(fixed, key=lambda one: int(one.get("version") or 4))
+    listed = [address for addresses in networks.values() for address in addresses]
+    fixed = [address for address in listed if address.get("OS-EXT-IPS:type", "fixed") == "fixed"]
+    chosen = sorted(fixed, key=lambda address: int(address.get("version") or 4))
     return str(chosen[0]["addr"]) if chosen else ""
 
 
 def _names(value: object, name: str) -> tuple[str, ...]:
-    found = [value] if isinstance(value, str) and value else value or []
-    if not isinstance(found, list) or not all(isinstance(one, str) and one for one in found):
+    names = [value] if isinstance(value, str) and value else value or []
+    if not isinstance(names, list) or not all(isinstance(item, str) and item for item in names):
         raise bad_parameter(name, value, "a text or a list of texts")
-    return tuple(found)
+    return tuple(names)
