@@ -43,19 +43,19 @@ def test_the_token_of_forms_is_that_of_the_session() -> None:
     given, again = (browser_rules.form_token(SECRET, bytes([one]) * 32) for one in (1, 2))
     # Alike in no part: the size of a compressed page tells nothing about it.
     assert not set(re.findall("....", given)) & set(re.findall("....", again))
-    browser_rules.check_form("POST", {}, scheme="https", secret=SECRET, given=again)
-    browser_rules.check_form("POST", {}, scheme="https", secret=SECRET, given=given)
+    browser_rules.check_form("POST", {}, scheme="https", secret=SECRET, form_token=again)
+    browser_rules.check_form("POST", {}, scheme="https", secret=SECRET, form_token=given)
     for wrong in ("", "x", "ü", given[:-2], "0" * 128, browser_rules.form_token("6" * 64, CHANCE)):
         with pytest.raises(Forbidden, match="too old"):
-            browser_rules.check_form("POST", {}, scheme="https", secret=SECRET, given=wrong)
+            browser_rules.check_form("POST", {}, scheme="https", secret=SECRET, form_token=wrong)
 
 
 def test_forms_of_this_origin() -> None:
     own = {"origin": "https://here:1", "host": "here:1"}
-    browser_rules.check_form("POST", own, scheme="https", secret="", given="")
+    browser_rules.check_form("POST", own, scheme="https", secret="", form_token="")
     with pytest.raises(Forbidden, match="another site"):
         browser_rules.check_form(
-            "POST", {**own, "origin": "https://here:2"}, scheme="https", secret="", given=""
+            "POST", {**own, "origin": "https://here:2"}, scheme="https", secret="", form_token=""
         )
 
 

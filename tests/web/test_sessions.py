@@ -109,7 +109,7 @@ async def test_a_link_is_taken_once(store: SessionStore, time: Time) -> None:
     secret = await store.make_link(TOKEN, "/ui/x")
     found = await store.take_link(secret)
     assert found is not None
-    assert (found.token, found.place) == (TOKEN, "/ui/x")
+    assert (found.token, found.target) == (TOKEN, "/ui/x")
     assert await store.take_link(secret) is None
 
 
@@ -146,7 +146,7 @@ async def test_strangers_begin_a_bounded_number_of_logins(tmp_path: Path, time: 
     store = SessionStore(
         tmp_path / "page", clock=time, entropy=random.Random(3).randbytes, most_flows=20
     )
-    flow = LoginFlow(state="s", nonce="n", code_verifier="v", place="/ui/", until=time.now + 600)
+    flow = LoginFlow(state="s", nonce="n", code_verifier="v", target="/ui/", until=time.now + 600)
     secrets = []
     for _ in range(100):
         time.now += 1

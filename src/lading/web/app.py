@@ -116,9 +116,9 @@ def make_app(
 
 async def _take_form(visit: Visit, route: PageRoute) -> None:
     """Read the form of a page, and check that a page of ours has sent it. Raises Forbidden."""
-    incoming, given = visit.incoming, ""
+    incoming, form_token = visit.incoming, ""
     if route.raw:
-        given = incoming.headers.get("x-form-token", "")
+        form_token = incoming.headers.get("x-form-token", "")
     else:
         visit.form = await read_form(incoming)
     if not route.programs:
@@ -127,7 +127,7 @@ async def _take_form(visit: Visit, route: PageRoute) -> None:
             incoming.headers,
             scheme=incoming.url.scheme,
             secret=visit.secret,
-            given=given or visit.field("form_token"),
+            form_token=form_token or visit.field("form_token"),
         )
 
 
@@ -162,20 +162,20 @@ class _Page:
 
     async def _answer(self, visit: Visit) -> Response:
         incoming = visit.incoming
-        found, visit.parts = _find(incoming.method, incoming.url.path)
-        visit.name = found.pattern.pattern
+        route, visit.parts = _find(incoming.method, incoming.url.path)
+        visit.name = route.pattern.pattern
         secret = browser_rules.read_cookie(incoming.headers.get("cookie", ""))
-        if secret and not found.programs:
+        if secret and not route.programs:
             visit.session = await self._services.sessions.find(secret)
             visit.secret = secret if visit.session else ""
         if incoming.method == "POST":
-            await _take_form(visit, found)
-        if visit.session is None and not found.open:
+            await _take_form(visit, route)
+        if visit.session is None and not route.open:
             return _to_login(visit)
         if visit.session is not None:
             note_holder(incoming.scope, visit.session.user_uuid)
-        response = await found.handler(visit)
-        if visit.session is not None and not found.open:
+        response = await route.handler(visit)
+        if visit.session is not None and not route.open:
             # The API accepted the token of the session.
             note_known(incoming.scope)
         return response
@@ -187,7 +187,7 @@ class _Page:
         visit = Visit(services=self._services, incoming=incoming)
         try:
             browser_rules.check_socket(incoming.headers, scheme=socket.url.scheme)
-            found, visit.parts = _find_socket(incoming.url.path)
+            route, visit.parts = _find_socket(incoming.url.path)
             visit.secret = browser_rules.read_cookie(incoming.headers.get("cookie", ""))
             visit.session = await self._services.sessions.find(visit.secret)
             if visit.session is None:
@@ -198,30 +198,30 @@ class _Page:
             return
         note_known(socket.scope)
         try:
-            await found.handler(visit, socket)
+            await route.handler(visit, socket)
         except Exception:  # the boundary of a connection: a fault of ours must not go unseen
-            _logger.exception("websocket failed page=%s", found.pattern.pattern)
+            _logger.exception("websocket failed page=%s", route.pattern.pattern)
             await socket.close(_FAULT)
 
 
 def _find_socket(path: str) -> tuple[SocketRoute, dict[str, str]]:
     """The route of a websocket, and the parts of its path. Raises NotFound."""
-    for one in SOCKETS:
-        if match := one.pattern.fullmatch(path):
-            return one, match.groupdict()
+    for candidate in SOCKETS:
+        if match := candidate.pattern.fullmatch(path):
+            return candidate, match.groupdict()
     raise NotFound("There is no page at this address")
 
 
 def _find(method: str, path: str) -> tuple[PageRoute, dict[str, str]]:
     """The route of a path, and the parts of the path. Raises NotFound, MethodNotAllowed."""
     method = "GET" if method == "HEAD" else method
-    known = False
-    for one in ROUTES:
-        match = one.pattern.fullmatch(path)
-        if match is not None and one.method == method:
-            return one, match.groupdict()
-        known |= match is not None
-    if known:
+    has_path = False
+    for candidate in ROUTES:
+        match = candidate.pattern.fullmatch(path)
+        if match is not None and candidate.method == method:
+            return candidate, match.groupdict()
+        has_path |= match is not None
+    if has_path:
         raise MethodNotAllowed(f"{method[:20]}: is not offered here")
     raise NotFound("There is no page at this address")
 
@@ -252,15 +252,15 @@ def _is_gone(visit: Visit, error: LadingError) -> bool:
     return found is not None and is_read and found[2] == visit.parts.get("uuid")
 
 
-def _plain(text: str) -> str:
+def _plain(message: str) -> str:
     """A fault in the words of the page."""
-    if (found := _IN_TRASH.fullmatch(text)) is not None:
-        return f"The {found[1]}. Restore it there to see it."
-    found = _NO_RECORD.fullmatch(text)
-    if found is None:
-        return text
-    kind = found[1].replace("container_request", "request").replace("group", "project")
-    return f"There is no {kind.replace('_', ' ')} {found[2]}, or you may not see it."
+    if (match := _IN_TRASH.fullmatch(message)) is not None:
+        return f"The {match[1]}. Restore it there to see it."
+    match = _NO_RECORD.fullmatch(message)
+    if match is None:
+        return message
+    kind = match[1].replace("container_request", "request").replace("group", "project")
+    return f"There is no {kind.replace('_', ' ')} {match[2]}, or you may not see it."
 
 
 def _to_login(visit: Visit) -> Response:

@@ -106,35 +106,35 @@ def form_token(secret: str, chance: bytes) -> str:
 
 
 def check_form(
-    method: str, headers: Mapping[str, str], *, scheme: str, secret: str, given: str
+    method: str, headers: Mapping[str, str], *, scheme: str, secret: str, form_token: str
 ) -> None:
     """Check that a page of ours sent a form. Raises Forbidden.
 
-    `secret` is that of the session, "" where there is none yet; `given` is the form's token.
+    `secret` is that of the session, "" where there is none yet; `form_token` is the form's token.
     """
     if http_head.is_foreign(method, headers, scheme=scheme):
         raise Forbidden("Forbidden: a page of another site sent this form; use the form here")
-    if secret and not _is_token(secret, given):
+    if secret and not _is_token(secret, form_token):
         raise Forbidden("Forbidden: this form is too old; reload the page and send it again")
 
 
-def _is_token(secret: str, given: str) -> bool:
+def _is_token(secret: str, form_token: str) -> bool:
     try:
-        data = bytes.fromhex(given)
+        data = bytes.fromhex(form_token)
     except ValueError:
         return False
-    chance, rest = data[:TOKEN_BYTES], data[TOKEN_BYTES:]
-    if len(rest) != TOKEN_BYTES:
+    chance, masked = data[:TOKEN_BYTES], data[TOKEN_BYTES:]
+    if len(masked) != TOKEN_BYTES:
         return False
-    return hmac.compare_digest(_mixed(rest, chance), _digest(secret))
+    return hmac.compare_digest(_mixed(masked, chance), _digest(secret))
 
 
 def _digest(secret: str) -> bytes:
     return hmac.digest(secret.encode(), b"form of the page", "sha256")
 
 
-def _mixed(one: bytes, other: bytes) -> bytes:
-    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+def _mixed(left: bytes, right: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))
 
 
 def check_socket(headers: Mapping[str, str], *, scheme: str) -> None:
@@ -160,17 +160,17 @@ def own_place(headers: Mapping[str, str]) -> str:
     return place if place == f"/{path}" else ""
 
 
-def safe_place(text: str) -> str:
-    """An address of the page to go to after a login: `text` if it is one, else the first page.
+def safe_place(address: str) -> str:
+    """An address of the page to go to after a login: `address` itself, else the first page.
 
     Browsers read `//host` and `/\\host` as addresses of other hosts, drop control characters, and
     read `%2e` as a dot where they look for `..`.
     """
-    if not _PLACE.fullmatch(text) or "//" in text.partition("?")[0]:
+    if not _PLACE.fullmatch(address) or "//" in address.partition("?")[0]:
         return HOME
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(address)
     except ValueError:
         return HOME
     has_dots = "/.." in _DOT.sub(".", parts.path)
-    return HOME if parts.scheme or parts.netloc or has_dots else text
+    return HOME if parts.scheme or parts.netloc or has_dots else address

@@ -23,8 +23,8 @@ _VARY: Final = "Accept-Encoding, Sec-Fetch-Site"
 
 def accepts_gzip(headers: Mapping[str, str]) -> bool:
     """Whether a browser reads gzip."""
-    for one in headers.get("accept-encoding", "").split(","):
-        name, _, weight = one.partition(";")
+    for coding in headers.get("accept-encoding", "").split(","):
+        name, _, weight = coding.partition(";")
         if name.strip().lower() == "gzip":
             return weight.replace(" ", "").lower() not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
     return False

@@ -34,17 +34,17 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 async def stream(visit: Visit) -> Response:
     """The events of one page; `topics` are uuids of requests, `new` and `runs`."""
     names = visit.query("topics").split(",")
-    uuids = frozenset([one for one in names if is_uuid(one)][:_MOST_TOPICS])
+    uuids = frozenset([name for name in names if is_uuid(name)][:_MOST_TOPICS])
     page = OpenPage(uuids, new=NEW in names, runs=RUNS in names)
     if uuids:
-        found = await visit.api.list(
+        requests = await visit.api.list(
             "container_requests",
             filters=[["uuid", "in", sorted(uuids)]],
             select=("uuid", "container_uuid"),
             limit=_MOST_TOPICS,
         )
-        for one in found:
-            page.know(one["uuid"], one["container_uuid"])
+        for request in requests:
+            page.know(request["uuid"], request["container_uuid"])
     return _EventStream(visit, page)
 
 

@@ -41,9 +41,11 @@ def key_of(record: Record) -> str:
     return f"{record['created_at']}~{record['uuid']}"
 
 
-def has_part(attribute: str, text: str) -> list[Any]:
+def has_part(attribute: str, fragment: str) -> list[Any]:
     """The filter for a text inside an attribute, whatever its case."""
-    pattern = "".join(f"\\{one}" if one in "\\%_" else one for one in text)
+    pattern = "".join(
+        f"\\{character}" if character in "\\%_" else character for character in fragment
+    )
     return [attribute, "ilike", f"%{pattern}%"]
 
 
@@ -89,39 +91,44 @@ async def search_after(
     select: Sequence[str],
     after: str,
     most: int,
-    whole: Sequence[Any] = (),
+    common_filters: Sequence[Any] = (),
     patience: float = PATIENCE,
     **more: Any,
 ) -> SearchPage:
     """As `page_after`, for conditions that may be met by few; begins nothing that may last longer
     than `patience` seconds.
 
-    `whole`: those of `filters` that many meet, such as the owner. Raises as the API does.
+    `common_filters`: those of `filters` that many meet, such as the owner. Raises as the API does.
     """
     began = time.perf_counter()
     moment, _, uuid = after.partition("~")
     asked: dict[str, Any] = {"order": _ORDER, "select": select, **more}
-    found: list[Record] = []
+    rows: list[Record] = []
     if uuid:
         same = [["created_at", "=", moment], ["uuid", "<", uuid]]
-        found = await api.list(plural, filters=[*filters, *same], limit=most, **asked)
+        rows = await api.list(plural, filters=[*filters, *same], limit=most, **asked)
     end, span = moment, _FIRST
-    while len(found) < most:
+    while len(rows) < most:
         turn = time.perf_counter()
         before = [["created_at", "<", end]] if end else []
         # From the newest record of all on: a span before which nothing was made tells nothing about
         # how long the next one takes.
         last = await api.list(
-            plural, filters=[*whole, *before], limit=1, **{**asked, "select": ("created_at",)}
+            plural,
+            filters=[*common_filters, *before],
+            limit=1,
+            **{**asked, "select": ("created_at",)},
         )
         if not last:
-            return SearchPage(found)
+            return SearchPage(rows)
         start = format_time(parse_time(last[0]["created_at"]) - span)
-        part = [["created_at", ">=", start], *before]
-        found += await api.list(plural, filters=[*filters, *part], limit=most - len(found), **asked)
+        condition = [["created_at", ">=", start], *before]
+        rows += await api.list(
+            plural, filters=[*filters, *condition], limit=most - len(rows), **asked
+        )
         end, span = start, span * _GROWTH
         spent = time.perf_counter()
         # The next span may take as much longer as it is longer.
-        if len(found) < most and (spent - turn) * _GROWTH > began + patience - spent:
-            return SearchPage(found, end)
-    return SearchPage(found)
+        if len(rows) < most and (spent - turn) * _GROWTH > began + patience - spent:
+            return SearchPage(rows, end)
+    return SearchPage(rows)

@@ -39,16 +39,16 @@ async def show(visit: Visit) -> Response:
 
 async def submit(visit: Visit) -> Response:
     """Log in with the token of the form."""
-    token, place = visit.field("token").strip(), visit.field("next")
+    token, target = visit.field("token").strip(), visit.field("next")
     try:
-        return await _log_in(visit, token, place)
+        return await _log_in(visit, token, target)
     except (Unauthenticated, Forbidden, UnicodeError) as error:
         if visit.is_form_of_page:
             # An address to which the browser can come back.
-            asked = {"next": browser_rules.safe_place(place), "refused": "token"}
+            asked = {"next": browser_rules.safe_place(target), "refused": "token"}
             return visit.redirect(f"{_LOGIN}?{urlencode(asked)}")
-        text = error.message if isinstance(error, LadingError) else "not a token"
-        return await show_form(visit, place, fault=f"This token was refused: {text}", status=401)
+        reason = error.message if isinstance(error, LadingError) else "not a token"
+        return await show_form(visit, target, fault=f"This token was refused: {reason}", status=401)
 
 
 async def log_out(visit: Visit) -> Response:
@@ -101,43 +101,43 @@ async def open_link(visit: Visit) -> Response:
     if link is None:
         fault = "This link was used already or is too old; run 'lading open' again."
         return await show_form(visit, "", fault=fault, status=403)
-    return await _log_in(visit, link.token, link.place)
+    return await _log_in(visit, link.token, link.target)
 
 
-async def show_form(visit: Visit, place: str, *, fault: str = "", status: int = 200) -> Response:
-    """The page to log in at, with what was wrong; `place` is where a login leads."""
+async def show_form(visit: Visit, target: str, *, fault: str = "", status: int = 200) -> Response:
+    """The page to log in at, with what was wrong; `target` is where a login leads."""
     config = await visit.client_of("").request("GET", "config")
     return visit.page(
         "login.html",
         status=status,
         fault=fault,
-        next=browser_rules.safe_place(place),
+        next=browser_rules.safe_place(target),
         has_provider=config["Login"]["OpenIDConnect"]["Enable"],
     )
 
 
-async def _log_in(visit: Visit, token: str, place: str) -> Response:
+async def _log_in(visit: Visit, token: str, target: str) -> Response:
     """Begin a session. Raises Unauthenticated, Forbidden."""
     if not token.isascii() or not token.isprintable() or not token:
         raise Unauthenticated("not a token")
-    given = visit.client_of(token)
-    user = await given.request("GET", "users/current")
+    client = visit.client_of(token)
+    user = await client.request("GET", "users/current")
     now = visit.services.clock()
     own, uuid = token, ""
     try:
         ends = format_time(datetime.fromtimestamp(now.timestamp() + LONGEST, UTC))
-        made = await given.create("api_client_authorizations", {"expires_at": ends})
-        own, uuid = f"v2/{made['uuid']}/{made['api_token']}", str(made["uuid"])
+        created = await client.create("api_client_authorizations", {"expires_at": ends})
+        own, uuid = f"v2/{created['uuid']}/{created['api_token']}", str(created["uuid"])
     except Forbidden:
         # A token of limited scope makes no other: the session uses it as it is.
         pass
-    return await begin_session(visit, token=own, token_uuid=uuid, user=user, place=place)
+    return await begin_session(visit, token=own, token_uuid=uuid, user=user, target=target)
 
 
 async def begin_session(
-    visit: Visit, *, token: str, token_uuid: str, user: Record, place: str, logout_url: str = ""
+    visit: Visit, *, token: str, token_uuid: str, user: Record, target: str, logout_url: str = ""
 ) -> Response:
-    """Begin a session of a user, and lead to `place`. The others: see PageSession."""
+    """Begin a session of a user, and lead to `target`. The others: see PageSession."""
     name = user.get("full_name") or user.get("username") or user["uuid"]
     session = PageSession(
         token=token,
@@ -152,6 +152,6 @@ async def begin_session(
         # A secret that was known before the login must not name the session after it.
         await visit.services.sessions.end(visit.secret)
     secret = await visit.services.sessions.begin(session)
-    response = visit.redirect(browser_rules.safe_place(place))
+    response = visit.redirect(browser_rules.safe_place(target))
     response.headers["Set-Cookie"] = browser_rules.cookie(secret, seconds=LONGEST)
     return response

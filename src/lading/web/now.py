@@ -43,10 +43,10 @@ async def refresh(visit: Visit) -> Response:
 
 
 async def _values(visit: Visit) -> dict[str, Any]:
-    found: dict[RequestStatus, list[RequestRow]] = {}
+    rows_by_state: dict[RequestStatus, list[RequestRow]] = {}
 
     async def find(state: RequestStatus) -> None:
-        found[state] = (await rows.find(visit, state=state, most=_SHOWN + 1)).rows
+        rows_by_state[state] = (await rows.find(visit, state=state, most=_SHOWN + 1)).rows
 
     site: dict[str, Any] = {"use": None, "health": None, "today": None}
 
@@ -68,12 +68,12 @@ async def _values(visit: Visit) -> dict[str, Any]:
             "state": state,
             "title": title,
             "empty": empty,
-            "rows": found[state][:_SHOWN],
-            "more": len(found[state]) > _SHOWN,
+            "rows": rows_by_state[state][:_SHOWN],
+            "more": len(rows_by_state[state]) > _SHOWN,
         }
         for state, title, empty in _PARTS
     ]
-    shown = [row for some in found.values() for row in some[:_SHOWN]]
+    shown = [row for some in rows_by_state.values() for row in some[:_SHOWN]]
     return {"parts": parts, "site": site, "topics": rows.topics(shown, new=True)}
 
 
@@ -87,14 +87,14 @@ async def _quietly(look: Awaitable[None]) -> None:
 
 def _use(reports: list[Record]) -> dict[str, Any]:
     """Reserved resources and price of all machines."""
-    found = [one for report in reports for one in report["machines"]]
+    listed = [machine for report in reports for machine in report["machines"]]
     return {
-        "machines": len(found),
-        "price": sum(float(one["price"]) for one in found),
+        "machines": len(listed),
+        "price": sum(float(machine["price"]) for machine in listed),
         "amounts": [
-            (name, key, sum(one["reserved"][key] for one in found), total)
+            (name, key, sum(machine["reserved"][key] for machine in listed), total)
             for name, key in (("VCPUs", "vcpus"), ("RAM", "ram"))
-            if (total := sum(one["total"][key] for one in found))
+            if (total := sum(machine["total"][key] for machine in listed))
         ],
     }
 
@@ -105,18 +105,23 @@ async def _today(visit: Visit) -> dict[str, Any]:
     """
     now = visit.services.clock()
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    found = await visit.api.list(
+    containers = await visit.api.list(
         "containers",
         filters=[["finished_at", ">=", format_time(midnight)]],
         select=("finished_at", "cost", "exit_code", "state"),
         order=("finished_at desc",),
         limit=_COUNTED,
     )
-    ages = [(now - parse_time(one["finished_at"])).total_seconds() for one in found]
+    ages = [
+        (now - parse_time(container["finished_at"])).total_seconds() for container in containers
+    ]
     return {
-        "ended": len(found),
-        "failed": sum(one["state"] != "Complete" or bool(one["exit_code"]) for one in found),
+        "ended": len(containers),
+        "failed": sum(
+            container["state"] != "Complete" or bool(container["exit_code"])
+            for container in containers
+        ),
         "within_hour": sum(age <= _HOUR for age in ages),
-        "cost": sum(float(one["cost"] or 0) for one in found),
-        "is_cut": len(found) == _COUNTED,
+        "cost": sum(float(container["cost"] or 0) for container in containers),
+        "is_cut": len(containers) == _COUNTED,
     }

@@ -66,31 +66,31 @@ class PreviewedFile:
     kind: str
     size: int
     is_cut: bool = False
-    text: str = ""
+    content: str = ""
     rows: tuple[tuple[str, ...], ...] = ()
     as_text: bool = False
     """A table that is shown as text."""
     with_scripts: bool = False
     raw: str = ""
     """The address of the bytes, for pictures and frames."""
-    place: str = ""
+    tree_address: str = ""
     """The address of the directory tree."""
     folder: str = ""
 
     @property
     def here(self) -> str:
         """The address of this preview."""
-        return f"{self.place}/show?{urlencode({'path': self.path})}"
+        return f"{self.tree_address}/show?{urlencode({'path': self.path})}"
 
     @property
     def download(self) -> str:
         """The address that saves the file."""
-        return f"{self.place}/download?{urlencode({'path': self.path})}"
+        return f"{self.tree_address}/download?{urlencode({'path': self.path})}"
 
 
-async def preview(visit: Visit, source: str, place: str) -> PreviewedFile:
+async def preview(visit: Visit, source: str, page_address: str) -> PreviewedFile:
     """Preview of the file `path` of the address; the server has it at `source`, the page its tree
-    at `place`. Raises NotFound.
+    at `page_address`. Raises NotFound.
     """
     path = visit.query("path").strip("/")
     if not path:
@@ -98,29 +98,29 @@ async def preview(visit: Visit, source: str, place: str) -> PreviewedFile:
     data, size = await _read(visit, source, _TEXT)
     name = path.rpartition("/")[2]
     suffix = _suffix(name)
-    known: dict[str, Any] = {
+    common: dict[str, Any] = {
         "name": name,
         "path": path,
         "size": size,
-        "place": place,
+        "tree_address": page_address,
         "folder": path.rpartition("/")[0],
     }
     scripts = _wants_scripts(visit)
     query = urlencode({"path": path, **({"scripts": "1"} if scripts else {})})
     if suffix in _FRAMED or picture_type(data) or is_document(data):
         kind = "frame" if suffix in _FRAMED else "document" if is_document(data) else "picture"
-        raw = f"{place}/raw?{query}" if size <= _WHOLE else ""
-        return PreviewedFile(**known, kind=kind, raw=raw, with_scripts=scripts)
+        raw = f"{page_address}/raw?{query}" if size <= _WHOLE else ""
+        return PreviewedFile(**common, kind=kind, raw=raw, with_scripts=scripts)
     if not is_text(data):
-        return PreviewedFile(**known, kind="none")
+        return PreviewedFile(**common, kind="none")
     is_cut = size > len(data)
     as_text = visit.query("as") == "text"
     if suffix in _SEPARATORS and not as_text:
         rows, is_less = read_table(data, _SEPARATORS[suffix], is_cut=is_cut)
-        return PreviewedFile(**known, kind="table", rows=rows, is_cut=is_less)
-    text = data.decode(errors="replace")
+        return PreviewedFile(**common, kind="table", rows=rows, is_cut=is_less)
+    content = data.decode(errors="replace")
     is_table = suffix in _SEPARATORS
-    return PreviewedFile(**known, kind="text", text=text, is_cut=is_cut, as_text=is_table)
+    return PreviewedFile(**common, kind="text", content=content, is_cut=is_cut, as_text=is_table)
 
 
 async def send_raw(visit: Visit, source: str) -> Response:
@@ -162,9 +162,9 @@ def _is_embedded(visit: Visit) -> bool:
     )
 
 
-def show_page(visit: Visit, template: str, found: PreviewedFile, **values: Any) -> Response:
+def show_page(visit: Visit, template: str, file: PreviewedFile, **values: Any) -> Response:
     """The page with a preview, which may hold a frame."""
-    response = visit.page(template, file=found, **values)
+    response = visit.page(template, file=file, **values)
     response.headers["Content-Security-Policy"] = browser_rules.FRAMING
     return response
 

@@ -63,12 +63,12 @@ class Renderer:
             "moment": moment,
             "seconds": duration,
             "tick": tick,
-            "segment": lambda text: quote(str(text), safe=""),
+            "segment": lambda value: quote(str(value), safe=""),
             "short": shorten,
             "state": state,
             "worst": worst,
             "worst_first": worst_first,
-            "path": lambda text: quote(str(text), safe="/"),
+            "path": lambda value: quote(str(value), safe="/"),
         }
         environment.globals |= {"has_scripts": has_scripts()}
         self._environment = environment
@@ -77,14 +77,15 @@ class Renderer:
         """The text of a template. Raises jinja2.TemplateError for a fault of ours."""
         return self._environment.get_template(template).render(values)
 
-    def _age(self, text: str | None) -> Markup:
+    def _age(self, timestamp: str | None) -> Markup:
         """Time since a timestamp, with the exact time as its title."""
-        if not text:
+        if not timestamp:
             return Markup("")
         # A list has one for each row, and Markup.format takes as long as the rest of the row.
-        words = escape(f"{age(text, self._clock())} ago")
+        words = escape(f"{age(timestamp, self._clock())} ago")
         return Markup(
-            f'<time datetime="{escape(text)}" title="{escape(shown_moment(text))}">{words}</time>'
+            f'<time datetime="{escape(timestamp)}" title="{escape(shown_moment(timestamp))}">'
+            f"{words}</time>"
         )
 
 
@@ -97,14 +98,19 @@ def visible(value: object) -> object:
     """The value of an expression as it is put into the page, before it is escaped."""
     if isinstance(value, Markup) or not isinstance(value, str) or value.isprintable():
         return value
-    return "".join(one if one.isprintable() or one in "\n\t" else _code(one) for one in value)
+    return "".join(
+        character if character.isprintable() or character in "\n\t" else _code(character)
+        for character in value
+    )
 
 
-def exact(text: str) -> Markup:
+def exact(name: str) -> Markup:
     """The name of a file, so that two names never look alike: line breaks and tabs by their codes,
     and blanks as they are.
     """
-    shown = "".join(one if one.isprintable() else _code(one) for one in text)
+    shown = "".join(
+        character if character.isprintable() else _code(character) for character in name
+    )
     return Markup('<span class="exact">{}</span>').format(shown)
 
 
@@ -112,16 +118,16 @@ def _code(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def shown_moment(text: str) -> str:
+def shown_moment(timestamp: str) -> str:
     """A timestamp of the API to the second, with its zone."""
-    return parse_time(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return parse_time(timestamp).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def moment(text: str | None) -> Markup:
+def moment(timestamp: str | None) -> Markup:
     """A timestamp as an element."""
-    if not text:
+    if not timestamp:
         return Markup("")
-    return Markup('<time datetime="{}">{}</time>').format(text, shown_moment(text))
+    return Markup('<time datetime="{}">{}</time>').format(timestamp, shown_moment(timestamp))
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -149,9 +155,9 @@ def tick(seconds: float) -> str:
     return f"{seconds / unit:.1f} {text.partition(' ')[2]}"
 
 
-def look(text: str) -> tuple[str, str]:
+def look(state_text: str) -> tuple[str, str]:
     """The class and the shape of a state."""
-    word, reused = text.removesuffix(REUSED), text.endswith(REUSED)
+    word, reused = state_text.removesuffix(REUSED), state_text.endswith(REUSED)
     kind, shape = _SHAPES.get(word.partition(" ")[0], ("plain", "•"))
     return kind, "↺" if reused and kind == "good" else shape
 
@@ -176,12 +182,12 @@ def worst_first(items: Iterable[_Item], most: int) -> list[_Item]:
     """At most `most` items, those first that a reader must see first, then by name: `sort_9` comes
     before `sort_10`.
     """
-    return sorted(items, key=lambda one: (_rank(one.state), _numbered(one.name)))[:most]
+    return sorted(items, key=lambda item: (_rank(item.state), _numbered(item.name)))[:most]
 
 
 def _numbered(name: str) -> list[tuple[int, str]]:
     parts = re.findall(r"\d{1,18}|\D+", name, re.ASCII)
-    return [(int(one), "") if one[0] in "0123456789" else (-1, one) for one in parts]
+    return [(int(piece), "") if piece[0] in "0123456789" else (-1, piece) for piece in parts]
 
 
 def _rank(state: str) -> int:
@@ -189,9 +195,9 @@ def _rank(state: str) -> int:
 
 
 @lru_cache(maxsize=_STATES)
-def state(text: str) -> Markup:
+def state(state_text: str) -> Markup:
     """A state as a word with a shape and a colour."""
-    kind, shape = look(text)
+    kind, shape = look(state_text)
     return Markup('<span class="state {}"><span aria-hidden="true">{}</span> {}</span>').format(
-        kind, shape, text
+        kind, shape, state_text
     )

@@ -66,7 +66,7 @@ class OneTimeLink(msgspec.Struct, frozen=True, kw_only=True):
     """Actions of a link: a login with a token, then an address of the page."""
 
     token: str
-    place: str
+    target: str = msgspec.field(name="place")
     until: float
     """Seconds since 1970."""
 
@@ -79,7 +79,7 @@ class LoginFlow(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     nonce: str
     code_verifier: str
-    place: str
+    target: str = msgspec.field(name="place")
     until: float
     """Seconds since 1970."""
 
@@ -100,7 +100,7 @@ class FormAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A page that answered a form of a session."""
 
     name: str
-    text: str
+    page: str = msgspec.field(name="text")
 
 
 _Kept = TypeVar("_Kept", PageSession, OneTimeLink, LoginFlow, ShellTicket, FormAnswer)
@@ -138,9 +138,9 @@ class SessionStore:
         """Forget a session. Idempotent."""
         await asyncio.to_thread(self._path("sessions", secret).unlink, missing_ok=True)
 
-    async def make_link(self, token: str, place: str) -> str:
+    async def make_link(self, token: str, target: str) -> str:
         """Keep a one-time link; the secret that names it."""
-        link = OneTimeLink(token=token, place=place, until=self._clock() + LINK_LIFE)
+        link = OneTimeLink(token=token, target=target, until=self._clock() + LINK_LIFE)
         return await asyncio.to_thread(self._keep, "links", link)
 
     async def take_link(self, secret: str) -> OneTimeLink | None:
@@ -173,11 +173,11 @@ class SessionStore:
         found = await asyncio.to_thread(self._take, "tickets", secret, ShellTicket)
         return found if found is not None and found.holder == _hash_of(holder) else None
 
-    async def keep_answer(self, holder: str, text: str) -> str | None:
+    async def keep_answer(self, holder: str, page: str) -> str | None:
         """Keep the page that answered a form of the session with the secret `holder`, in place of
         its oldest one; its name, or None while another answer is being kept.
         """
-        return await asyncio.to_thread(self._keep_answer, holder, text)
+        return await asyncio.to_thread(self._keep_answer, holder, page)
 
     async def find_answer(self, holder: str, name: str) -> str | None:
         """The page that was kept under a name; None if it was replaced, is too old, or belongs to
@@ -196,7 +196,7 @@ class SessionStore:
                 path.unlink(missing_ok=True)
         return secret
 
-    def _keep_answer(self, holder: str, text: str) -> str | None:
+    def _keep_answer(self, holder: str, page: str) -> str | None:
         now = self._clock()
         paths = [self._path("answers", _slot(holder, number)) for number in range(ANSWERS)]
         ages = [_age(path, now) if path.exists() else float("inf") for path in paths]
@@ -204,7 +204,7 @@ class SessionStore:
         paths[number].unlink(missing_ok=True)
         name = f"{number}{self._entropy(_NONCE_BYTES).hex()}"
         try:
-            self._write("answers", _slot(holder, number), FormAnswer(name=name, text=text))
+            self._write("answers", _slot(holder, number), FormAnswer(name=name, page=page))
         except FileExistsError:
             return None
         return name
@@ -215,7 +215,7 @@ class SessionStore:
         found = self._read(path, secret, FormAnswer)
         is_known = found is not None and found.name == name
         return (
-            found.text if found and is_known and _age(path, self._clock()) <= ANSWER_LIFE else None
+            found.page if found and is_known and _age(path, self._clock()) <= ANSWER_LIFE else None
         )
 
     def _find(self, secret: str, is_use: bool) -> PageSession | None:
@@ -247,12 +247,12 @@ class SessionStore:
             return None
         return taken if taken is not None and self._clock() <= taken.until else None
 
-    def _keep(self, kind: str, kept: PageSession | OneTimeLink | LoginFlow | ShellTicket) -> str:
+    def _keep(self, kind: str, record: PageSession | OneTimeLink | LoginFlow | ShellTicket) -> str:
         secret = self._entropy(_SECRET_BYTES).hex()
-        self._write(kind, secret, kept)
+        self._write(kind, secret, record)
         return secret
 
-    def _write(self, kind: str, secret: str, kept: msgspec.Struct) -> None:
+    def _write(self, kind: str, secret: str, record: msgspec.Struct) -> None:
         """Write a new file. Raises FileExistsError."""
         path, now = self._path(kind, secret), self._clock()
         # One by one: `parents=True` would make the outer one for everybody.
@@ -260,7 +260,7 @@ class SessionStore:
             folder.mkdir(mode=0o700, exist_ok=True)
         self._sweep(now)
         nonce = self._entropy(_NONCE_BYTES)
-        sealed = _cipher(secret).encrypt(nonce, msgspec.json.encode(kept), kind.encode())
+        sealed = _cipher(secret).encrypt(nonce, msgspec.json.encode(record), kind.encode())
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(nonce + sealed)

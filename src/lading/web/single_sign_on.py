@@ -25,20 +25,20 @@ _DENIED: Final = "The provider did not log you in"
 
 async def begin(visit: Visit) -> Response:
     """Send the reader to the provider. Raises NotFound where there is none."""
-    place = browser_rules.safe_place(visit.query("next"))
+    target = browser_rules.safe_place(visit.query("next"))
     if visit.session is not None:
-        return visit.redirect(place)
+        return visit.redirect(target)
     try:
         begun: dict[str, Any] = await visit.client_of("").request("POST", "openid_connect/begin")
     except NotFound:
         raise
     except LadingError as error:
-        return await login.show_form(visit, place, fault=error.message, status=503)
+        return await login.show_form(visit, target, fault=error.message, status=503)
     flow = LoginFlow(
         state=begun["state"],
         nonce=begun["nonce"],
         code_verifier=begun["code_verifier"],
-        place=place,
+        target=target,
         until=visit.services.clock().timestamp() + FLOW_LIFE,
     )
     secret = await visit.services.sessions.begin_flow(flow)
@@ -58,9 +58,9 @@ async def finish(visit: Visit) -> Response:
         fault = f"{_DENIED}; log in again." if visit.query("error") else _STALE
         return await login.show_form(visit, "", fault=fault, status=403)
     if visit.query("error") or not visit.query("code"):
-        said = visit.query("error_description") or visit.query("error") or "no reason was given"
+        reason = visit.query("error_description") or visit.query("error") or "no reason was given"
         return await login.show_form(
-            visit, flow.place, fault=f"{_DENIED}: {said[:200]}", status=403
+            visit, flow.target, fault=f"{_DENIED}: {reason[:200]}", status=403
         )
     answer = {
         "code": visit.query("code"),
@@ -69,25 +69,25 @@ async def finish(visit: Visit) -> Response:
         "code_verifier": flow.code_verifier,
     }
     try:
-        made = await visit.client_of("").request(
+        created = await visit.client_of("").request(
             # A code is good once: a second attempt would fail for that alone.
             "POST",
             "openid_connect/finish",
             body=answer,
             repeat=False,
         )
-        token = f"v2/{made['uuid']}/{made['api_token']}"
+        token = f"v2/{created['uuid']}/{created['api_token']}"
         user = await visit.client_of(token).request("GET", "users/current")
     except (Unauthenticated, Forbidden) as error:
         fault = f"{_DENIED}: {error.message}"
-        return await login.show_form(visit, flow.place, fault=fault, status=error.status)
+        return await login.show_form(visit, flow.target, fault=fault, status=error.status)
     except LadingError as error:
-        return await login.show_form(visit, flow.place, fault=error.message, status=503)
+        return await login.show_form(visit, flow.target, fault=error.message, status=503)
     return await login.begin_session(
         visit,
         token=token,
-        token_uuid=str(made["uuid"]),
+        token_uuid=str(created["uuid"]),
         user=user,
-        place=flow.place,
-        logout_url=str(made.get("logout_url") or ""),
+        target=flow.target,
+        logout_url=str(created.get("logout_url") or ""),
     )

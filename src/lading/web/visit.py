@@ -150,9 +150,9 @@ class Visit:
         name = await self.services.sessions.keep_answer(self.secret, text)
         return self.redirect(f"{ANSWERS}/{name}") if name else response
 
-    def redirect(self, place: str) -> Response:
+    def redirect(self, address: str) -> Response:
         """Go to another address of the page, after a form too."""
-        return RedirectResponse(place, status_code=303, headers={"Cache-Control": "no-store"})
+        return RedirectResponse(address, status_code=303, headers={"Cache-Control": "no-store"})
 
 
 async def read_form(incoming: Incoming) -> dict[str, list[str]]:

@@ -20,16 +20,16 @@ async def show_process(visit: Visit) -> Response:
     """Go to the page of a request, by its uuid or that of its container. Raises NotFound."""
     uuid = visit.parts["uuid"]
     if is_uuid(uuid, Infix.CONTAINER):
-        found = await visit.api.list(
+        requests = await visit.api.list(
             "container_requests",
             filters=[["container_uuid", "=", uuid]],
             order=["created_at desc"],
             select=["uuid"],
             limit=1,
         )
-        if not found:
+        if not requests:
             raise NotFound(f"{uuid}: no request of this container can be read")
-        uuid = str(found[0]["uuid"])
+        uuid = str(requests[0]["uuid"])
     elif is_uuid(uuid, Infix.REQUEST):
         # A request that the reader cannot see does not exist.
         await visit.api.get("container_requests", uuid, select=("uuid",))

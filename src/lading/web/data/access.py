@@ -32,7 +32,7 @@ async def show(visit: Visit) -> Response:
     """Page of users and groups with access by a permission link, as far as the reader may see it;
     for a collection also the reader's own addresses that read it.
     """
-    return await _page(visit, made=None)
+    return await _page(visit, new_address=None)
 
 
 async def make_address(visit: Visit) -> Response:
@@ -40,23 +40,23 @@ async def make_address(visit: Visit) -> Response:
     uuid = entries.need_uuid(visit, Infix.COLLECTION)
     ends = tokens.end_of(visit.field("days"), visit.services.clock())
     visit.tells_secret = True
-    return await _page(visit, made=await sharing.make_address(visit.api, uuid, ends))
+    return await _page(visit, new_address=await sharing.make_address(visit.api, uuid, ends))
 
 
 async def end_address(visit: Visit) -> Response:
     """End an address of the reader's."""
     uuid, token = entries.need_uuid(visit, Infix.COLLECTION), visit.field("token")
     now = format_time(visit.services.clock())
-    known = [one["uuid"] for one in await sharing.list_addresses(visit.api, uuid, now)]
-    if token not in known:
+    tokens = [link["uuid"] for link in await sharing.list_addresses(visit.api, uuid, now)]
+    if token not in tokens:
         raise NotFound("There is no such address")
     await visit.api.delete("api_client_authorizations", token)
     return visit.redirect(_place(uuid))
 
 
-async def _page(visit: Visit, *, made: Record | None) -> Response:
+async def _page(visit: Visit, *, new_address: Record | None) -> Response:
     uuid = _named(visit)
-    plural, place = _KINDS[Infix(infix_of(uuid))]
+    plural, address_of = _KINDS[Infix(infix_of(uuid))]
     is_collection = is_uuid(uuid, Infix.COLLECTION)
     is_request = is_uuid(uuid, Infix.REQUEST)
     fields = ("uuid", "name", "command") if is_request else ("uuid", "name")
@@ -65,7 +65,7 @@ async def _page(visit: Visit, *, made: Record | None) -> Response:
         "access.html",
         uuid=uuid,
         title=record["name"] or (shown_command(record) if is_request else uuid),
-        place=place(uuid),
+        place=address_of(uuid),
         links=await sharing.list_access(visit.api, uuid),
         levels=LEVELS,
         is_collection=is_collection,
@@ -73,7 +73,7 @@ async def _page(visit: Visit, *, made: Record | None) -> Response:
         addresses=await sharing.list_addresses(visit.api, uuid, format_time(visit.services.clock()))
         if is_collection
         else [],
-        made=made,
+        made=new_address,
     )
 
 

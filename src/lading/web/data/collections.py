@@ -31,7 +31,7 @@ async def show(visit: Visit) -> Response:
         return await _show_content(visit, uuid)
     uuid = entries.need_uuid(visit, Infix.COLLECTION)
     record = await visit.api.get("collections", uuid, select=_FIELDS)
-    found = await files.look_into(visit, uuid, path=visit.query("path").strip("/"))
+    listing = await files.look_into(visit, uuid, path=visit.query("path").strip("/"))
     names = await name_results(visit, [record])
     return visit.page(
         "collection.html",
@@ -40,7 +40,7 @@ async def show(visit: Visit) -> Response:
         if uuid in names
         else record["name"] or record["portable_data_hash"],
         place=entries.collection_place(uuid),
-        files=found,
+        files=listing,
         parents=await entries.parents_of(visit, record["owner_uuid"]),
         versions=await _versions(visit, record),
         maker=await _maker(visit, record),
@@ -111,12 +111,12 @@ async def _maker(visit: Visit, record: Record) -> Record | None:
     """The request whose output or log it is."""
     present = record["current_version_uuid"]
     for role in ("output_uuid", "log_uuid"):
-        found = await visit.api.list(
+        requests = await visit.api.list(
             "container_requests",
             filters=[[role, "=", present]],
             select=("uuid", "name"),
             limit=1,
         )
-        if found:
-            return {**found[0], "role": role.removesuffix("_uuid")}
+        if requests:
+            return {**requests[0], "role": role.removesuffix("_uuid")}
     return None

@@ -42,7 +42,7 @@ class DataRow:
     """A project or a collection as a list shows it; `file_count` is None for a project."""
 
     uuid: str
-    place: str
+    address: str
     title: str
     about: str
     created_at: str
@@ -60,14 +60,14 @@ class DataPage:
     after: str
     reached: str = ""
 
-    def address(self, place: str, **wanted: str) -> str:
+    def address(self, path: str, **parameters: str) -> str:
         """The address of the page after this one; "" for the last page."""
-        return address(place, **{**wanted, "after": self.after}) if self.after else ""
+        return address(path, **{**parameters, "after": self.after}) if self.after else ""
 
-    def further(self, place: str, **wanted: str) -> str:
+    def further(self, path: str, **parameters: str) -> str:
         """The address of what was made earlier than was looked at; "" if all was."""
-        far = {**wanted, "after": f"{self.reached}~", "far": "1"}
-        return address(place, **far) if self.reached else ""
+        far = {**parameters, "after": f"{self.reached}~", "far": "1"}
+        return address(path, **far) if self.reached else ""
 
 
 async def find(
@@ -100,17 +100,17 @@ async def find(
     listed = plural or ("groups" if groups else "collections")
     if name or rare:
         named = [has_part("name", name)] if name else []
-        asked |= {"whole": asked["filters"], "filters": [*asked["filters"], *rare, *named]}
+        asked |= {"common_filters": asked["filters"], "filters": [*asked["filters"], *rare, *named]}
         patience = LONG_PATIENCE if visit.query("far") else PATIENCE
-        found = await search_after(visit.api, listed, **asked, patience=patience)
+        page = await search_after(visit.api, listed, **asked, patience=patience)
     else:
-        found = SearchPage(await page_after(visit.api, listed, **asked))
-    picked = found.records[:most]
+        page = SearchPage(await page_after(visit.api, listed, **asked))
+    picked = page.records[:most]
     names = {} if groups else await name_results(visit, picked)
     return DataPage(
         rows=[_row(record, names.get(record["uuid"])) for record in picked],
-        after=key_of(picked[-1]) if len(found.records) > most else "",
-        reached=found.reached,
+        after=key_of(picked[-1]) if len(page.records) > most else "",
+        reached=page.reached,
     )
 
 
@@ -119,11 +119,11 @@ async def parents_of(visit: Visit, owner: str) -> list[tuple[str, str]]:
 
     A project that the reader may not see, and all above it, is left out.
     """
-    found: list[tuple[str, str]] = []
-    while len(found) < _DEEPEST:
+    parents: list[tuple[str, str]] = []
+    while len(parents) < _DEEPEST:
         if is_uuid(owner, Infix.USER):
             mine = visit.session is not None and owner == visit.session.user_uuid
-            found.append(("Home" if mine else "Home of another user", project_place(owner)))
+            parents.append(("Home" if mine else "Home of another user", project_place(owner)))
             break
         if not is_uuid(owner, Infix.GROUP):
             break
@@ -133,9 +133,9 @@ async def parents_of(visit: Visit, owner: str) -> list[tuple[str, str]]:
             if error.status not in (403, 404):
                 raise
             break
-        found.append((group["name"] or owner, project_place(owner)))
+        parents.append((group["name"] or owner, project_place(owner)))
         owner = group["owner_uuid"]
-    return found[::-1]
+    return parents[::-1]
 
 
 def project_place(uuid: str) -> str:
@@ -148,10 +148,10 @@ def collection_place(uuid: str) -> str:
     return f"/ui/collections/{uuid}"
 
 
-def address(place: str, **wanted: str) -> str:
+def address(path: str, **parameters: str) -> str:
     """An address with these parameters."""
-    query = urlencode({name: value for name, value in wanted.items() if value})
-    return f"{place}?{query}" if query else place
+    query = urlencode({name: value for name, value in parameters.items() if value})
+    return f"{path}?{query}" if query else path
 
 
 def need_uuid(visit: Visit, *kinds: Infix) -> str:
@@ -172,14 +172,16 @@ def need_name(visit: Visit) -> str:
     return name
 
 
-def _row(one: Record, name: ResultName | None) -> DataRow:
-    is_project = is_uuid(one["uuid"], Infix.GROUP)
+def _row(record: Record, name: ResultName | None) -> DataRow:
+    is_project = is_uuid(record["uuid"], Infix.GROUP)
     return DataRow(
-        uuid=one["uuid"],
-        place=(project_place if is_project else collection_place)(one["uuid"]),
-        title=name.title if name else one["name"] or one.get("portable_data_hash") or one["uuid"],
-        about=name.about if name else str(one.get("description") or ""),
-        created_at=one["created_at"],
-        file_count=None if is_project else one["file_count"],
-        bytes=one.get("file_size_total") or 0,
+        uuid=record["uuid"],
+        address=(project_place if is_project else collection_place)(record["uuid"]),
+        title=name.title
+        if name
+        else record["name"] or record.get("portable_data_hash") or record["uuid"],
+        about=name.about if name else str(record.get("description") or ""),
+        created_at=record["created_at"],
+        file_count=None if is_project else record["file_count"],
+        bytes=record.get("file_size_total") or 0,
     )

@@ -41,30 +41,30 @@ async def show(visit: Visit) -> Response:
     """
     uuid = entries.need_uuid(visit, Infix.GROUP, Infix.USER)
     project = await _look_up(visit, uuid)
-    place, name = entries.project_place(uuid), visit.query("q").strip()
+    path, name = entries.project_place(uuid), visit.query("q").strip()
     kind, filters = visit.query("kind"), [["owner_uuid", "=", uuid]]
     most, logs = _PAGE if kind else _FEW, visit.query("logs")
     lists = []
-    for one in [kind] if kind else [PROJECTS, COLLECTIONS]:
-        found = await entries.find(
+    for listed_kind in [kind] if kind else [PROJECTS, COLLECTIONS]:
+        page = await entries.find(
             visit,
-            one,
+            listed_kind,
             filters=filters,
-            rare=[_NO_RUN] if one == PROJECTS else [] if logs else [_NO_LOG],
+            rare=[_NO_RUN] if listed_kind == PROJECTS else [] if logs else [_NO_LOG],
             name=name,
             after=visit.query("after"),
             most=most,
         )
-        wanted = {"kind": one, "q": name, "logs": logs}
+        parameters = {"kind": listed_kind, "q": name, "logs": logs}
         lists.append(
             {
-                "kind": one,
-                "rows": found.rows,
+                "kind": listed_kind,
+                "rows": page.rows,
                 # A short list leads to the whole one, a page of that to the next.
-                "next": found.address(place, **wanted) if kind else "",
-                "all": entries.address(place, **wanted) if found.after and not kind else "",
-                "reached": found.reached,
-                "further": found.further(place, **wanted),
+                "next": page.address(path, **parameters) if kind else "",
+                "all": entries.address(path, **parameters) if page.after and not kind else "",
+                "reached": page.reached,
+                "further": page.further(path, **parameters),
             }
         )
     requests = RequestPage(rows=[])
@@ -74,7 +74,7 @@ async def show(visit: Visit) -> Response:
     return visit.page(
         "project.html",
         project=project,
-        place=place,
+        place=path,
         parents=await entries.parents_of(visit, project["owner_uuid"]),
         lists=lists,
         requests=requests.rows,
@@ -83,24 +83,24 @@ async def show(visit: Visit) -> Response:
         kind=kind,
         wanted=name,
         logs=logs,
-        other=entries.address(place, kind=kind, q=name, logs="" if logs else "1"),
-        newest=entries.address(place, kind=kind, q=name, logs=logs) if visit.query("after") else "",
+        other=entries.address(path, kind=kind, q=name, logs="" if logs else "1"),
+        newest=entries.address(path, kind=kind, q=name, logs=logs) if visit.query("after") else "",
     )
 
 
 async def show_shared(visit: Visit) -> Response:
     """The projects that others share with the reader."""
     name = visit.query("q").strip()
-    found = await entries.find(
+    page = await entries.find(
         visit, PROJECTS, plural="groups/shared", name=name, after=visit.query("after"), most=_PAGE
     )
     return visit.page(
         "shared.html",
-        rows=found.rows,
+        rows=page.rows,
         wanted=name,
-        older=found.address(_SHARED, q=name),
-        reached=found.reached,
-        further=found.further(_SHARED, q=name),
+        older=page.address(_SHARED, q=name),
+        reached=page.reached,
+        further=page.further(_SHARED, q=name),
         newest=entries.address(_SHARED, q=name) if visit.query("after") else "",
     )
 
@@ -108,7 +108,7 @@ async def show_shared(visit: Visit) -> Response:
 async def create_project(visit: Visit) -> Response:
     """Make a project in this one."""
     owner = entries.need_uuid(visit, Infix.GROUP, Infix.USER)
-    made = await visit.api.create(
+    project = await visit.api.create(
         "groups",
         {
             "group_class": "project",
@@ -117,7 +117,7 @@ async def create_project(visit: Visit) -> Response:
             "description": visit.field("description").strip() or None,
         },
     )
-    return visit.redirect(entries.project_place(made["uuid"]))
+    return visit.redirect(entries.project_place(project["uuid"]))
 
 
 async def _look_up(visit: Visit, uuid: str) -> Record:

@@ -33,73 +33,79 @@ async def show(visit: Visit) -> Response:
     A uuid leads to its page, that of a container to the request that was made first for it; a hash
     lists the collections with this content.
     """
-    text, kind = visit.query("q").strip(), visit.query("kind")
-    if place := await _place_of(visit, text):
-        return visit.redirect(place)
-    if is_pdh(text):
+    query, kind = visit.query("q").strip(), visit.query("kind")
+    if target := await _place_of(visit, query):
+        return visit.redirect(target)
+    if is_pdh(query):
         kind = COLLECTIONS
     kinds = [kind] if kind else [PROJECTS, COLLECTIONS]
     most = _PAGE if kind else _FEW
-    found: dict[str, DataPage] = {}
+    pages: dict[str, DataPage] = {}
     requests = RequestPage(rows=[])
 
-    async def find(one: str) -> None:
-        found[one] = await entries.find(
+    async def find(listed_kind: str) -> None:
+        pages[listed_kind] = await entries.find(
             visit,
-            one,
-            filters=[["portable_data_hash", "=", text]] if is_pdh(text) else [],
-            name="" if is_pdh(text) else text,
+            listed_kind,
+            filters=[["portable_data_hash", "=", query]] if is_pdh(query) else [],
+            name="" if is_pdh(query) else query,
             after=visit.query("after") if kind else "",
             most=most,
         )
 
     async def find_requests() -> None:
         nonlocal requests
-        requests = await rows.find(visit, name=text, most=_FEW)
+        requests = await rows.find(visit, name=query, most=_FEW)
 
-    if text:
-        await together(*(find(one) for one in kinds), *([] if kind else [find_requests()]))
-    lists = [_listed(found[one], one, text, is_whole=bool(kind)) for one in kinds if one in found]
+    if query:
+        await together(
+            *(find(listed_kind) for listed_kind in kinds), *([] if kind else [find_requests()])
+        )
+    lists = [
+        _listed(pages[listed_kind], listed_kind, query, is_whole=bool(kind))
+        for listed_kind in kinds
+        if listed_kind in pages
+    ]
     return visit.page(
         "search.html",
-        text=text,
+        text=query,
         lists=lists,
         requests=requests.rows,
         reached=requests.reached,
-        further=entries.address("/ui/requests", q=text, after=f"{requests.reached}~", far="1"),
-        all_requests=entries.address("/ui/requests", q=text),
+        further=entries.address("/ui/requests", q=query, after=f"{requests.reached}~", far="1"),
+        all_requests=entries.address("/ui/requests", q=query),
         kind=kind,
-        everything=entries.address(_SEARCH, q=text),
+        everything=entries.address(_SEARCH, q=query),
     )
 
 
-def _listed(page: DataPage, kind: str, text: str, *, is_whole: bool) -> dict[str, object]:
+def _listed(page: DataPage, kind: str, query: str, *, is_whole: bool) -> dict[str, object]:
     """Values of the template for the records of one kind; `is_whole`: it is the only kind."""
     return {
         "kind": kind,
         "word": _WORDS[kind],
         "rows": page.rows,
-        "older": page.address(_SEARCH, q=text, kind=kind) if is_whole else "",
-        "all": entries.address(_SEARCH, q=text, kind=kind) if page.after else "",
+        "older": page.address(_SEARCH, q=query, kind=kind) if is_whole else "",
+        "all": entries.address(_SEARCH, q=query, kind=kind) if page.after else "",
         "reached": page.reached,
-        "further": page.further(_SEARCH, q=text, kind=kind),
+        "further": page.further(_SEARCH, q=query, kind=kind),
     }
 
 
-async def _place_of(visit: Visit, text: str) -> str:
+async def _place_of(visit: Visit, query: str) -> str:
     """The address of the page of a uuid; "" for any other text, and for a uuid without a page."""
-    if is_uuid(text) and infix_of(text) in _PLACES:
-        return _PLACES[Infix(infix_of(text))] + text
-    return await _request_of(visit, text) if is_uuid(text, Infix.CONTAINER) else ""
+    if is_uuid(query) and infix_of(query) in _PLACES:
+        return _PLACES[Infix(infix_of(query))] + query
+    return await _request_of(visit, query) if is_uuid(query, Infix.CONTAINER) else ""
 
 
 async def _request_of(visit: Visit, container: str) -> str:
     """The address of the earliest request of a container, "" if the reader can read none."""
-    found = await visit.api.list(
+    requests = await visit.api.list(
         "container_requests",
         filters=[["container_uuid", "=", container]],
         select=("uuid",),
         order=["created_at asc"],
         limit=1,
     )
-    return _PLACES[Infix.REQUEST] + str(found[0]["uuid"]) if found else ""
+    return _PLACES[Infix.REQUEST] + str(requests[0]["uuid"]) if requests else ""

@@ -26,10 +26,10 @@ async def show(visit: Visit) -> Response:
     kind, name = visit.query("kind"), visit.query("q").strip()
     results = visit.query("results")
     lists = []
-    for one in [kind] if kind else [PROJECTS, COLLECTIONS]:
-        found = await entries.find(
+    for listed_kind in [kind] if kind else [PROJECTS, COLLECTIONS]:
+        page = await entries.find(
             visit,
-            one,
+            listed_kind,
             rare=_TRASHED if results else [*_TRASHED, _NO_RESULT],
             name=name,
             after=visit.query("after") if kind else "",
@@ -38,16 +38,16 @@ async def show(visit: Visit) -> Response:
         )
         lists.append(
             {
-                "kind": one,
-                "rows": found.rows,
-                "older": found.address(TRASH, kind=one, q=name, results=results),
-                "reached": found.reached,
-                "further": found.further(TRASH, kind=one, q=name, results=results),
+                "kind": listed_kind,
+                "rows": page.rows,
+                "older": page.address(TRASH, kind=listed_kind, q=name, results=results),
+                "reached": page.reached,
+                "further": page.further(TRASH, kind=listed_kind, q=name, results=results),
             }
         )
-    other = entries.address(TRASH, kind=kind, q=name, results="" if results else "1")
+    other_view = entries.address(TRASH, kind=kind, q=name, results="" if results else "1")
     return visit.page(
-        "trash.html", lists=lists, wanted=name, kind=kind, results=results, other=other
+        "trash.html", lists=lists, wanted=name, kind=kind, results=results, other=other_view
     )
 
 

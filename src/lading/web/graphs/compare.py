@@ -44,8 +44,8 @@ class EarlierStep:
 
     name: str
     uuid: str
-    other: str
-    said: str
+    counterpart: str
+    difference: str
     is_cause: bool
 
 
@@ -63,20 +63,20 @@ class OutputComparison:
 
 async def show(visit: Visit) -> Response:
     """The page that compares a request with that in `with`."""
-    uuid, other = request_uuid(visit), visit.query("with").strip()
+    uuid, reference = request_uuid(visit), visit.query("with").strip()
     ours = await _side_of_request(visit, uuid)
     values: dict[str, Any] = {
-        "request": ours.request, "other": other, "title": _title(ours), "fault": "",
+        "request": ours.request, "other": reference, "title": _title(ours), "fault": "",
     }  # fmt: skip
-    if not other:
+    if not reference:
         return visit.page("compare.html", **values, theirs=None)
     try:
-        theirs = await other_side(visit, other)
+        theirs = await other_side(visit, reference)
     except (Invalid, NotFound) as error:
         # The form stays, so that the text can be corrected.
         values |= {"fault": error.message, "theirs": None}
         return visit.page("compare.html", status=error.status, **values)
-    found = compare_requests(ours, theirs)
+    comparison = compare_requests(ours, theirs)
     causes = await find_causes(visit.api, ours, theirs, most=_MOST_STEPS)
     return visit.page(
         "compare.html",
@@ -84,34 +84,34 @@ async def show(visit: Visit) -> Response:
         theirs=theirs.request,
         their_title=_title(theirs),
         states=[_state(ours), _state(theirs)],
-        machines=[await _machine(visit, one) for one in (ours, theirs)],
-        resolved=found.resolved,
-        first=_sentence(found.cause),
-        earlier=[_step_row(one, causes) for one in causes.steps[1:]],
+        machines=[await _machine(visit, side) for side in (ours, theirs)],
+        resolved=comparison.resolved,
+        first=_sentence(comparison.cause),
+        earlier=[_step_row(step, causes) for step in causes.steps[1:]],
         more_steps=causes.is_cut,
         kinds=[
-            ("cause", "Differences that prevent reuse", *_rows(found.cause)),
-            ("further", "Differences that reuse ignores", *_rows(found.further)),
-            ("result", "Result", *_rows(found.result)),
+            ("cause", "Differences that prevent reuse", *_rows(comparison.cause)),
+            ("further", "Differences that reuse ignores", *_rows(comparison.further)),
+            ("result", "Result", *_rows(comparison.result)),
         ],
         files=await _files(visit, ours, theirs),
     )
 
 
-async def other_side(visit: Visit, text: str) -> ComparedRequest:
+async def other_side(visit: Visit, reference: str) -> ComparedRequest:
     """The request with this uuid, one whose container has it, or the newest other one with this
     name. Raises Invalid, NotFound.
     """
-    infix = infix_of(text) if is_uuid(text) else ""
+    infix = infix_of(reference) if is_uuid(reference) else ""
     if infix == Infix.REQUEST:
-        return await _side_of_request(visit, text)
+        return await _side_of_request(visit, reference)
     if infix == Infix.CONTAINER:
-        filters: list[list[str]] = [["container_uuid", "=", text]]
+        filters: list[list[str]] = [["container_uuid", "=", reference]]
         order, fault = "created_at asc", "There is no request with this container"
     elif infix:
         raise Invalid("with: must be the uuid of a request or of a container, or a name")
     else:
-        filters = [["name", "=", text], ["uuid", "!=", request_uuid(visit)]]
+        filters = [["name", "=", reference], ["uuid", "!=", request_uuid(visit)]]
         order, fault = "created_at desc", "There is no other request with this name"
     requests = await visit.api.list("container_requests", filters=filters, order=[order], limit=1)
     if not requests:
@@ -137,31 +137,31 @@ async def _machine(visit: Visit, side: ComparedRequest) -> str:
     return await machine.describe(visit, str(side.request["uuid"]), str(held)) if held else ""
 
 
-def _sentence(found: tuple[FieldDifference, ...]) -> str:
-    return str(found[0]) if found else ""
+def _sentence(differences: tuple[FieldDifference, ...]) -> str:
+    return str(differences[0]) if differences else ""
 
 
 def _step_row(step: StepComparison, causes: Causes) -> EarlierStep:
-    said = _sentence(step.fields) or "only in inputs that an earlier step made"
+    sentence = _sentence(step.fields) or "only in inputs that an earlier step made"
     if not step.repeats:
-        said = "the same command on the same inputs gave another output"
+        sentence = "the same command on the same inputs gave another output"
     return EarlierStep(
         name=step.name,
         uuid=str(step.ours.request["uuid"]),
-        other=str(step.theirs.request["uuid"]),
-        said=said,
+        counterpart=str(step.theirs.request["uuid"]),
+        difference=sentence,
         is_cause=step is causes.first,
     )
 
 
-def _rows(found: tuple[FieldDifference, ...]) -> tuple[list[tuple[str, ...]], int]:
+def _rows(compared: tuple[FieldDifference, ...]) -> tuple[list[tuple[str, ...]], int]:
     """Part, field and both values of each difference, and the number of all."""
     differences = [
-        {"field": one.field, "request": one.ours, "container": one.theirs}
-        for one in found[:_MOST_FIELDS]
+        {"field": difference.field, "request": difference.ours, "container": difference.theirs}
+        for difference in compared[:_MOST_FIELDS]
     ]
     rows = explanations.difference_rows({"nearest": {"differences": differences}})
-    return [(part_of(row[0]), *row) for row in rows], len(found)
+    return [(part_of(row[0]), *row) for row in rows], len(compared)
 
 
 async def _files(visit: Visit, ours: ComparedRequest, theirs: ComparedRequest) -> OutputComparison:
@@ -173,15 +173,17 @@ async def _files(visit: Visit, ours: ComparedRequest, theirs: ComparedRequest) -
     try:
         await together(read(0, ours), read(1, theirs))
         blocks = BlockClient(visit.services.transport, visit.token)
-        found = await compare_files(blocks, trees[0], trees[1], most=_MOST_READ)
+        comparison = await compare_files(blocks, trees[0], trees[1], most=_MOST_READ)
     except LadingError as error:
         # An output may be in the trash, or not readable: the rest can be compared.
         return OutputComparison(rows=[], total=0, reason=error.message)
     rows = [
-        _file_row(difference, is_unread=difference.path in found.unread)
-        for difference in found.differences[:_MOST_FILES]
+        _file_row(difference, is_unread=difference.path in comparison.unread)
+        for difference in comparison.differences[:_MOST_FILES]
     ]
-    return OutputComparison(rows=rows, total=len(found.differences), is_cut=bool(found.unread))
+    return OutputComparison(
+        rows=rows, total=len(comparison.differences), is_cut=bool(comparison.unread)
+    )
 
 
 async def _tree(visit: Visit, side: ComparedRequest) -> FileTree:

@@ -76,14 +76,14 @@ def _drawing(visit: Visit, drawn: Lineage, chosen: set[str], **about: Any) -> Re
     )
 
 
-async def _differing(visit: Visit, request: Record, other: str) -> tuple[set[str], str]:
+async def _differing(visit: Visit, request: Record, reference: str) -> tuple[set[str], str]:
     """The containers of the steps that differ from those of another request, and that of the step
     that is the cause.
     """
-    theirs = await other_side(visit, other)
+    theirs = await other_side(visit, reference)
     ours = await side_of(visit.api, request)
     causes = await find_causes(visit.api, ours, theirs, most=_MOST_STEPS)
-    keys = {_key_of(one) for one in causes.steps}
+    keys = {_key_of(step) for step in causes.steps}
     return keys, _key_of(causes.first) if causes.first is not None else ""
 
 

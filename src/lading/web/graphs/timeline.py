@@ -25,10 +25,10 @@ _ENDED: Final = ("Complete", "Cancelled")
 
 async def show(visit: Visit) -> Response:
     """The page with the timeline."""
-    found = await find_tree(visit.api, request_uuid(visit), by_content=True)
-    request = found.outcomes[0].request
+    tree = await find_tree(visit.api, request_uuid(visit), by_content=True)
+    request = tree.outcomes[0].request
     now = visit.services.clock().timestamp()
-    tasks = [_marked(one) for one in place_at_use(_tasks(found))]
+    tasks = [_marked(task) for task in place_at_use(_tasks(tree))]
     chart = lay_out(tasks, now=now, width=_WIDTH, most=_ROWS)
     return visit.page(
         "timeline.html",
@@ -37,25 +37,25 @@ async def show(visit: Visit) -> Response:
         chart=chart,
         now=now,
         width=_WIDTH,
-        is_cut=found.is_cut,
-        count=len(found.outcomes),
-        earlier=sum(one.is_earlier for one in tasks),
+        is_cut=tree.is_cut,
+        count=len(tree.outcomes),
+        earlier=sum(task.is_earlier for task in tasks),
     )
 
 
-def _tasks(found: RequestTree) -> list[TimelineTask]:
+def _tasks(tree: RequestTree) -> list[TimelineTask]:
     # Of several requests with one container the first one stands for its steps.
     makers: dict[str, str] = {}
-    for one in found.outcomes:
-        if one.container is not None:
-            makers.setdefault(one.container["uuid"], one.request["uuid"])
+    for outcome in tree.outcomes:
+        if outcome.container is not None:
+            makers.setdefault(outcome.container["uuid"], outcome.request["uuid"])
     return [
         _task(
-            one,
-            needs=found.needs_of(one.request),
-            maker=makers.get(one.request["requesting_container_uuid"] or "", ""),
+            outcome,
+            needs=tree.needs_of(outcome.request),
+            maker=makers.get(outcome.request["requesting_container_uuid"] or "", ""),
         )
-        for one in found.outcomes
+        for outcome in tree.outcomes
     ]
 
 
@@ -65,23 +65,23 @@ def _marked(task: TimelineTask) -> TimelineTask:
     return task if is_marked else replace(task, state=task.state + REUSED)
 
 
-def _task(one: RequestOutcome, *, needs: tuple[str, ...], maker: str) -> TimelineTask:
-    request, container = one.request, one.container
+def _task(outcome: RequestOutcome, *, needs: tuple[str, ...], maker: str) -> TimelineTask:
+    request, container = outcome.request, outcome.container
     reused = bool(container) and is_reused(request, container or {})
     started = ended = None
     state = state_of(request, container)
     if container is not None:
         started = _seconds(container["started_at"])
         ended = _seconds(container["finished_at"])
-    made = parse_time(request["created_at"]).timestamp()
+    created = parse_time(request["created_at"]).timestamp()
     if ended is None and state in _ENDED:
         # It was cancelled without a container of its own: when is not known.
-        started, ended = None, made
+        started, ended = None, created
     return TimelineTask(
         key=request["uuid"],
         name=request["name"] or shown_command(request),
-        state=shown_state(one) + (REUSED if reused else ""),
-        made=made,
+        state=shown_state(outcome) + (REUSED if reused else ""),
+        created=created,
         started=started,
         ended=ended,
         needs=needs,
@@ -90,5 +90,5 @@ def _task(one: RequestOutcome, *, needs: tuple[str, ...], maker: str) -> Timelin
     )
 
 
-def _seconds(text: str | None) -> float | None:
-    return parse_time(text).timestamp() if text else None
+def _seconds(timestamp: str | None) -> float | None:
+    return parse_time(timestamp).timestamp() if timestamp else None

@@ -45,7 +45,7 @@ async def suggestions(visit: Visit) -> list[SuggestedCollection]:
     # A token of limited scope reads no collections, which is no reason not to show the form.
     with suppress(LadingError):
         page = await search_after(
-            visit.api, "collections", filters=[own, _NO_RESULT], whole=[own],
+            visit.api, "collections", filters=[own, _NO_RESULT], common_filters=[own],
             select=("uuid", "name", "created_at"), after="", most=_SUGGESTED,
         )  # fmt: skip
         records = [record for record in page.records[:_SUGGESTED] if record["name"]]

@@ -277,7 +277,7 @@ def _chart(attempts: list[Record], now: float) -> Timeline | None:
             key=one["uuid"],
             name=f"attempt {number}" if len(attempts) > 1 else "container",
             state=shown_container(one),
-            made=_moment(one["created_at"]),
+            created=_moment(one["created_at"]),
             started=_moment(one["started_at"]) if one["started_at"] else None,
             ended=_moment(one["finished_at"]) if one["finished_at"] else None,
         )

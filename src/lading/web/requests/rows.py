@@ -129,7 +129,7 @@ async def find(
         if name or _FINAL in conditions:
             part = await search_after(
                 visit.api, "container_requests", **asked, patience=share,
-                whole=_conditions("", owner),
+                common_filters=_conditions("", owner),
             )  # fmt: skip
         else:
             part = SearchPage(await page_after(visit.api, "container_requests", **asked))

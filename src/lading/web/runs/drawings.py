@@ -141,7 +141,7 @@ def _task(step: RunStep, needs: tuple[str, ...], *, is_folded: bool) -> Timeline
         key=step.uuid,
         name=step.group if is_folded else step.name,
         state=shown_step_state(step),
-        made=begun,
+        created=begun,
         started=started,
         ended=ended,
         needs=needs,

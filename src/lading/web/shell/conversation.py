@@ -223,15 +223,15 @@ async def _receive(socket: WebSocket) -> tuple[str, bytes]:
     return text, data
 
 
-def _parse(text: str) -> _Said:
+def _parse(message: str) -> _Said:
     try:
-        return msgspec.json.decode(text, type=_Said)
+        return msgspec.json.decode(message, type=_Said)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise Malformed("the message is no JSON of a terminal") from None
 
 
-def _size(said: _Said) -> tuple[int, int] | None:
+def _size(message: _Said) -> tuple[int, int] | None:
     """Columns and rows of a message; None if they are none."""
-    if 0 < said.columns <= _MOST_CELLS and 0 < said.rows <= _MOST_CELLS:
-        return said.columns, said.rows
+    if 0 < message.columns <= _MOST_CELLS and 0 < message.rows <= _MOST_CELLS:
+        return message.columns, message.rows
     return None

@@ -77,7 +77,7 @@ async def open_terminal(
     """A terminal over `pipe`, which is closed at the end. Raises Unavailable."""
     with contextlib.ExitStack() as undo:
         # asyncssh needs a socket, but the connection is a pipe: a socket pair joins the two.
-        ours, theirs = (undo.enter_context(one) for one in socket.socketpair())
+        ours, theirs = (undo.enter_context(end) for end in socket.socketpair())
         near = Pipe(*await asyncio.open_connection(sock=theirs, limit=LIMIT))
         undo.pop_all()
     carrying = asyncio.create_task(join(pipe, near), name="bytes of a terminal")

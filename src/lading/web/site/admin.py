@@ -57,7 +57,7 @@ async def list_users(visit: Visit) -> Response:
         "admin": [["is_admin", "=", True]],
     }.get(state, [])
     field = "email" if "@" in name else "username"
-    found = await page_after(
+    users = await page_after(
         visit.api,
         "users",
         filters=[*filters, *([has_part(field, name)] if name else [])],
@@ -65,14 +65,14 @@ async def list_users(visit: Visit) -> Response:
         after=visit.query("after"),
         most=_PAGE + 1,
     )
-    rows = found[:_PAGE]
+    rows = users[:_PAGE]
     older = f"{USERS}?state={quote(state)}&q={quote(name)}&after={key_of(rows[-1])}" if rows else ""
     return visit.page(
         "users.html",
         rows=rows,
         wanted=name,
         state=state,
-        older=older if len(found) > _PAGE else "",
+        older=older if len(users) > _PAGE else "",
     )
 
 
@@ -94,7 +94,7 @@ async def show_user(visit: Visit) -> Response:
         ],
         limit=1000,
     )
-    heads = sorted({one["head_uuid"] for one in links})
+    heads = sorted({link["head_uuid"] for link in links})
     roles = await visit.api.list(
         "groups",
         filters=[["uuid", "in", heads], ["group_class", "=", "role"]],
@@ -105,7 +105,7 @@ async def show_user(visit: Visit) -> Response:
         "user.html",
         person=user,
         title=user["username"] or uuid,
-        roles=sorted(roles, key=lambda one: str(one["name"])),
+        roles=sorted(roles, key=lambda role: str(role["name"])),
         fixed=_why_fixed(visit, uuid),
     )
 
@@ -137,11 +137,11 @@ async def join_role(visit: Visit) -> Response:
 async def leave_role(visit: Visit) -> Response:
     """End the membership of a user in a role."""
     uuid, role = _user_uuid(visit), visit.field("role")
-    found = await sharing.links_of(visit.api, role, uuid)
-    if not found:
+    links = await sharing.links_of(visit.api, role, uuid)
+    if not links:
         raise NotFound("The user is no member of this role")
-    for one in found:
-        await visit.api.delete("links", one["uuid"])
+    for link in links:
+        await visit.api.delete("links", link["uuid"])
     return visit.redirect(f"{USERS}/{uuid}")
 
 

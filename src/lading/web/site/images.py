@@ -35,16 +35,16 @@ class ImageRow:
 
 async def show(visit: Visit) -> Response:
     """The page with the images, the one added last first; `q` is a part of a name or a digest."""
-    wanted = visit.query("q").strip()
-    found = [one for one in await list_images(visit.api) if _matches(one, wanted)]
+    query = visit.query("q").strip()
+    images = [image for image in await list_images(visit.api) if _matches(image, query)]
     return visit.page(
         "images.html",
         rows=[
             ImageRow(image=image, short=image.digest[7:19], is_own=_is_own(visit, image))
-            for image in found[:_SHOWN]
+            for image in images[:_SHOWN]
         ],
-        wanted=wanted,
-        left_out=max(0, len(found) - _SHOWN),
+        wanted=query,
+        left_out=max(0, len(images) - _SHOWN),
     )
 
 
@@ -82,5 +82,5 @@ def _is_own(visit: Visit, image: StoredImage) -> bool:
     return visit.session is not None and image.owner_uuid == visit.session.user_uuid
 
 
-def _matches(image: StoredImage, wanted: str) -> bool:
-    return any(wanted in text for text in (image.digest, *image.names))
+def _matches(image: StoredImage, query: str) -> bool:
+    return any(query in name for name in (image.digest, *image.names))

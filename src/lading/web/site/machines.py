@@ -120,7 +120,7 @@ async def _values(visit: Visit) -> dict[str, Any]:
     ]
     running = await _requests_of(visit, [machine for _, machine in chosen])
     rows = [_row(dispatcher, machine, running) for dispatcher, machine in chosen]
-    states = sorted({one["state"] for report in reports for one in report["machines"]})
+    states = sorted({machine["state"] for report in reports for machine in report["machines"]})
     history = sorted(
         (note for report in reports for note in report["history"]),
         key=lambda note: str(note["at"]),
@@ -139,16 +139,16 @@ async def _values(visit: Visit) -> dict[str, Any]:
 
 async def _requests_of(visit: Visit, machines: list[Record]) -> dict[str, Record]:
     """A request of each container, as far as the reader may see it."""
-    uuids = [uuid for one in machines for uuid in one["containers"]][:_LOOKED_UP]
+    uuids = [uuid for machine in machines for uuid in machine["containers"]][:_LOOKED_UP]
     if not uuids:
         return {}
-    found = await visit.api.list(
+    requests = await visit.api.list(
         "container_requests",
         filters=[["container_uuid", "in", uuids], ["state", "=", "Committed"]],
         select=("uuid", "name", "command", "container_uuid"),
         limit=_LOOKED_UP,
     )
-    return {one["container_uuid"]: one for one in found}
+    return {request["container_uuid"]: request for request in requests}
 
 
 def _row(dispatcher: str, machine: Record, running: dict[str, Record]) -> MachineRow:

@@ -49,24 +49,24 @@ class QuotaRow:
 
 async def show(visit: Visit) -> Response:
     """The quotas that the reader sees."""
-    found = await page_after(
+    quotas = await page_after(
         visit.api, _KIND, filters=[], select=(*descriptions.SHOWN, "created_at"),
         after=visit.query("after"), most=_PAGE + 1,
     )  # fmt: skip
-    rows = found[:_PAGE]
-    uses = await _uses(visit, [one["uuid"] for one in rows])
+    rows = quotas[:_PAGE]
+    uses = await _uses(visit, [quota["uuid"] for quota in rows])
     kinds = await subject_kinds(visit.api, rows)
     return visit.page(
         "quotas.html",
         rows=[
             QuotaRow(
-                one,
+                quota,
                 kind,
-                descriptions.use_lines(one, uses.get(one["uuid"], {})),
+                descriptions.use_lines(quota, uses.get(quota["uuid"], {})),
             )
-            for one, kind in zip(rows, kinds, strict=True)
+            for quota, kind in zip(rows, kinds, strict=True)
         ],
-        older=f"{PLACE}?after={quote(key_of(rows[-1]))}" if len(found) > _PAGE else "",
+        older=f"{PLACE}?after={quote(key_of(rows[-1]))}" if len(quotas) > _PAGE else "",
         fields=_FIELDS,
         subjects=_SUBJECTS,
     )
@@ -107,26 +107,26 @@ async def remove(visit: Visit) -> Response:
 async def _uses(visit: Visit, uuids: list[str]) -> dict[str, Record]:
     if not uuids:
         return {}
-    found: Any = await visit.api.request("GET", f"{_KIND}/uses", params={"uuids": uuids})
-    return {str(one["uuid"]): one["use"] for one in found["items"]}
+    answer: Any = await visit.api.request("GET", f"{_KIND}/uses", params={"uuids": uuids})
+    return {str(item["uuid"]): item["use"] for item in answer["items"]}
 
 
-async def _find_subject(visit: Visit, kind: str, text: str) -> str:
+async def _find_subject(visit: Visit, kind: str, subject: str) -> str:
     """The uuid of the subject that a form names. Raises Invalid, NotFound."""
     if kind not in _SUBJECTS:
         raise Invalid(f"kind: must be one of {', '.join(_SUBJECTS)}")
-    if is_uuid(text) and infix_of(text) in (Infix.USER, Infix.GROUP, Infix.REQUEST):
-        return text
-    if not text or kind == "request":
+    if is_uuid(subject) and infix_of(subject) in (Infix.USER, Infix.GROUP, Infix.REQUEST):
+        return subject
+    if not subject or kind == "request":
         raise Invalid("subject: give a name, or the uuid of a request")
     if kind == "user":
-        field = "email" if "@" in text else "username"
-        found = await visit.api.list("users", filters=[[field, "=", text]], limit=2)
+        field = "email" if "@" in subject else "username"
+        matches = await visit.api.list("users", filters=[[field, "=", subject]], limit=2)
     else:
-        filters: list[Any] = [["group_class", "=", kind], ["name", "=", text]]
-        found = await visit.api.list("groups", filters=filters, limit=2)
-    if not found:
+        filters: list[Any] = [["group_class", "=", kind], ["name", "=", subject]]
+        matches = await visit.api.list("groups", filters=filters, limit=2)
+    if not matches:
         raise NotFound(f"No {kind} is called so")
-    if len(found) > 1:
+    if len(matches) > 1:
         raise Invalid(f"subject: several {kind}s are called so; give the uuid")
-    return str(found[0]["uuid"])
+    return str(matches[0]["uuid"])

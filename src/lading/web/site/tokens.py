@@ -49,7 +49,7 @@ async def create(visit: Visit) -> Response:
     ends = end_of(visit.field("days"), visit.services.clock())
     made = await visit.api.create(_KIND, {"scopes": scopes, "expires_at": ends})
     visit.tells_secret = True
-    return await _page(visit, made=made, secret=f"v2/{made['uuid']}/{made['api_token']}")
+    return await _page(visit, new_token=made, secret=f"v2/{made['uuid']}/{made['api_token']}")
 
 
 async def revoke(visit: Visit) -> Response:
@@ -74,26 +74,26 @@ def end_of(days: str, now: datetime) -> str | None:
     return format_time(now + timedelta(days=int(days)))
 
 
-def _read_scopes(text: str) -> list[str]:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    found = [(line, token_scopes.read_scope(line)) for line in lines]
-    wrong = [line for line, scope in found if scope is None]
-    if wrong or not found:
+def _read_scopes(field_text: str) -> list[str]:
+    lines = [line.strip() for line in field_text.splitlines() if line.strip()]
+    parsed = [(line, token_scopes.read_scope(line)) for line in lines]
+    wrong = [line for line, scope in parsed if scope is None]
+    if wrong or not parsed:
         raise Invalid(
             f"scopes: {wrong[0][:80] if wrong else 'there are none'}: write a method and a path in "
             "each line, for example GET /arvados/v1/collections/"
         )
-    return [scope for _, scope in found if scope is not None]
+    return [scope for _, scope in parsed if scope is not None]
 
 
-async def _page(visit: Visit, *, made: Record | None = None, secret: str = "") -> Response:
+async def _page(visit: Visit, *, new_token: Record | None = None, secret: str = "") -> Response:
     me = visit.session.user_uuid if visit.session else ""
     owner = visit.query("owner") or me
     if owner != _EVERYBODY and not is_uuid(owner, Infix.USER):
         raise NotFound("There is no such user")
     has_ended = bool(visit.query("ended"))
-    found = await _find(visit, owner, has_ended=has_ended)
-    rows = found[:_PAGE]
+    tokens = await _find(visit, owner, has_ended=has_ended)
+    rows = tokens[:_PAGE]
     owners = await _names(visit, rows) if owner != me else {}
     values: dict[str, Any] = {
         "rows": rows,
@@ -104,19 +104,19 @@ async def _page(visit: Visit, *, made: Record | None = None, secret: str = "") -
         "own_token": visit.session.token_uuid if visit.session else "",
         "has_ended": has_ended,
         "older": _address(owner, has_ended=has_ended, after=key_of(rows[-1]))
-        if len(found) > _PAGE
+        if len(tokens) > _PAGE
         else "",
         "other": _address(owner, has_ended=not has_ended),
-        "rights": {name: text for name, (text, _) in RIGHTS.items()},
-        "made": made,
+        "rights": {name: description for name, (description, _) in RIGHTS.items()},
+        "made": new_token,
         "secret": secret,
     }
     return visit.page("tokens.html", **values)
 
 
 def _address(owner: str, *, has_ended: bool, after: str = "") -> str:
-    wanted = {"owner": owner, "ended": "1" if has_ended else "", "after": after}
-    return f"{PLACE}?{urlencode({name: one for name, one in wanted.items() if one})}"
+    parameters = {"owner": owner, "ended": "1" if has_ended else "", "after": after}
+    return f"{PLACE}?{urlencode({name: value for name, value in parameters.items() if value})}"
 
 
 async def _find(visit: Visit, owner: str, *, has_ended: bool) -> list[Record]:
@@ -129,25 +129,25 @@ async def _find(visit: Visit, owner: str, *, has_ended: bool) -> list[Record]:
     if not has_ended:
         # Filters know no "or".
         kinds = [[["expires_at", "=", None]], [["expires_at", ">", now]]]
-    found: list[Record] = []
-    for one in kinds:
-        found += await page_after(
+    tokens: list[Record] = []
+    for kind_filters in kinds:
+        tokens += await page_after(
             visit.api,
             _KIND,
-            filters=[*whose, *one],
+            filters=[*whose, *kind_filters],
             select=_FIELDS,
             after=visit.query("after"),
             most=_PAGE + 1,
         )
-    found.sort(key=lambda one: (one["created_at"], one["uuid"]), reverse=True)
-    return found[: _PAGE + 1]
+    tokens.sort(key=lambda token: (token["created_at"], token["uuid"]), reverse=True)
+    return tokens[: _PAGE + 1]
 
 
 async def _names(visit: Visit, rows: list[Record]) -> dict[str, str]:
-    uuids = sorted({str(one["owner_uuid"]) for one in rows})
+    uuids = sorted({str(token["owner_uuid"]) for token in rows})
     if not uuids:
         return {}
-    found = await visit.api.list(
+    users = await visit.api.list(
         "users", filters=[["uuid", "in", uuids]], select=("uuid", "username"), limit=len(uuids)
     )
-    return {one["uuid"]: one["username"] or one["uuid"] for one in found}
+    return {user["uuid"]: user["username"] or user["uuid"] for user in users}

@@ -115,9 +115,9 @@ async def redeliver(visit: Visit) -> Response:
     chosen = visit.form.get("letter") or []
     if not visit.field("all") and not chosen:
         raise Invalid("letter: choose dead letters")
-    if not all(one.isascii() and one.isdigit() and len(one) < 19 for one in chosen):
+    if not all(letter.isascii() and letter.isdigit() and len(letter) < 19 for letter in chosen):
         raise Invalid("letter: must be the number of an event")
-    body = None if visit.field("all") else {"log_ids": [int(one) for one in chosen]}
+    body = None if visit.field("all") else {"log_ids": [int(letter) for letter in chosen]}
     answer = await _act(visit, "redeliver", body)
     return visit.redirect(f"{PLACE}/{_uuid(visit)}?{urlencode({'queued': answer['queued']})}")
 
@@ -135,38 +135,40 @@ async def delete(visit: Visit) -> Response:
 async def _list(visit: Visit) -> Response:
     owner = visit.query("owner")
     me = visit.session.user_uuid if visit.session else ""
-    wanted = me if owner == _MINE else owner
-    if wanted and not is_uuid(wanted, Infix.USER) and not is_uuid(wanted, Infix.GROUP):
+    owner_uuid = me if owner == _MINE else owner
+    if owner_uuid and not is_uuid(owner_uuid, Infix.USER) and not is_uuid(owner_uuid, Infix.GROUP):
         raise NotFound("There is no such user or project")
-    found = await page_after(
+    webhooks = await page_after(
         visit.api,
         _KIND,
-        filters=[["owner_uuid", "=", wanted]] if wanted else [],
+        filters=[["owner_uuid", "=", owner_uuid]] if owner_uuid else [],
         select=descriptions.SHOWN,
         after=visit.query("after"),
         most=_PAGE + 1,
     )
-    rows = found[:_PAGE]
-    names = await sharing.names_of(visit.api, [*(one["owner_uuid"] for one in rows), wanted])
-    progress = await _progress(visit, [one["uuid"] for one in rows])
-    more = {"owner": owner, "after": key_of(rows[-1])} if len(found) > _PAGE else {}
+    rows = webhooks[:_PAGE]
+    names = await sharing.names_of(
+        visit.api, [*(webhook["owner_uuid"] for webhook in rows), owner_uuid]
+    )
+    progress = await _progress(visit, [webhook["uuid"] for webhook in rows])
+    more = {"owner": owner, "after": key_of(rows[-1])} if len(webhooks) > _PAGE else {}
     return visit.page(
         "webhooks.html",
         rows=[
             WebhookRow(
-                webhook=one,
-                receiver=descriptions.receiver_text(one["url"]),
-                events=descriptions.events_text(one),
-                owner="" if one["owner_uuid"] == me else names.get(one["owner_uuid"], ""),
-                progress=progress.get(one["uuid"]),
+                webhook=webhook,
+                receiver=descriptions.receiver_text(webhook["url"]),
+                events=descriptions.events_text(webhook),
+                owner="" if webhook["owner_uuid"] == me else names.get(webhook["owner_uuid"], ""),
+                progress=progress.get(webhook["uuid"]),
             )
-            for one in rows
+            for webhook in rows
         ],
         owner=owner,
-        project=wanted if is_uuid(wanted, Infix.GROUP) else "",
+        project=owner_uuid if is_uuid(owner_uuid, Infix.GROUP) else "",
         names=names,
         older=f"{PLACE}?{urlencode(more)}" if more else "",
-        formats=[str(one) for one in WebhookFormat if one is not WebhookFormat.EMAIL],
+        formats=[str(form) for form in WebhookFormat if form is not WebhookFormat.EMAIL],
     )
 
 
@@ -174,20 +176,20 @@ async def _page(
     visit: Visit, uuid: str, *, secret: str = "", tested: Record | None = None
 ) -> Response:
     webhook = await visit.api.get(_KIND, uuid, select=descriptions.SHOWN)
-    found: Any = await visit.api.action(_KIND, uuid, "deliveries", method="GET")
+    progress: Any = await visit.api.action(_KIND, uuid, "deliveries", method="GET")
     queued = visit.query("queued")[:9]
     places = [webhook["owner_uuid"], webhook["project_uuid"] or "", webhook["subscriber_uuid"]]
     return visit.page(
         "webhook.html",
         webhook=webhook,
         title=_title(webhook),
-        progress=found,
+        progress=progress,
         events=descriptions.events_text(webhook),
         names=await sharing.names_of(visit.api, places),
         is_paused=webhook["state"] == WebhookState.PAUSED,
-        facts=[(name, value) for name, value in descriptions.delivery_facts(found) if value],
-        dead=[(one, descriptions.letter_text(one)) for one in found["dead"]],
-        recent=[(one, descriptions.attempt_text(one)) for one in found["recent"]],
+        facts=[(name, value) for name, value in descriptions.delivery_facts(progress) if value],
+        dead=[(letter, descriptions.letter_text(letter)) for letter in progress["dead"]],
+        recent=[(attempt, descriptions.attempt_text(attempt)) for attempt in progress["recent"]],
         queued=descriptions.queued_text(int(queued)) if queued.isdecimal() else "",
         secret=secret,
         tested=descriptions.test_text(tested) if tested else "",
@@ -207,12 +209,12 @@ async def _act(visit: Visit, name: str, body: Any = None) -> Record:
 async def _progress(visit: Visit, uuids: list[str]) -> dict[str, Record]:
     if not uuids:
         return {}
-    found: Any = await visit.api.request("GET", f"{_KIND}/progress", params={"uuids": uuids})
-    return {one["uuid"]: one for one in found["items"]}
+    answer: Any = await visit.api.request("GET", f"{_KIND}/progress", params={"uuids": uuids})
+    return {item["uuid"]: item for item in answer["items"]}
 
 
-def _words(text: str) -> list[str]:
-    return [one for one in re.split(r"[\s,]+", text) if one]
+def _words(field_text: str) -> list[str]:
+    return [word for word in re.split(r"[\s,]+", field_text) if word]
 
 
 def _title(webhook: Record) -> str:
