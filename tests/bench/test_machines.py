@@ -31,7 +31,7 @@ async def test_a_made_up_supervisor_makes_the_calls_of_a_short_container(tmp_pat
     }
     supervisor = MadeUpSupervisor("https://server", AsgiTransport(server), tmp_path)
     await supervisor.supervise(
-        StartRequest(uuid=CONTAINER, worker="w", token=SUPERVISOR_TOKEN, known=known)
+        StartRequest(uuid=CONTAINER, worker="w", token=SUPERVISOR_TOKEN, records=known)
     )
     assert server.calls == ["PUT containers", "POST finish"]
     ended = server.containers[CONTAINER]

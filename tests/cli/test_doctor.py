@@ -16,10 +16,13 @@ from tests.cli.site import Site
 
 def _examine(monkeypatch: pytest.MonkeyPatch, crun: CheckResult) -> None:
     names = ("python", "overlay", "namespaces")
-    fine = [Check(name=name, verdict=CheckResult.OK, found="yes") for name in names]
-    fine.append(Check(name="podman", verdict=CheckResult.WARNING, found="none"))
+    fine = [Check(name=name, verdict=CheckResult.OK, finding="yes") for name in names]
+    fine.append(Check(name="podman", verdict=CheckResult.WARNING, finding="none"))
     other = Check(
-        name="docker", verdict=CheckResult.WARNING, found="no socket", mend="apt install docker.io"
+        name="docker",
+        verdict=CheckResult.WARNING,
+        finding="no socket",
+        mend="apt install docker.io",
     )
 
     def examine(_machine: CheckedMachine) -> list[Check]:
@@ -29,7 +32,7 @@ def _examine(monkeypatch: pytest.MonkeyPatch, crun: CheckResult) -> None:
             Check(
                 name="native",
                 verdict=crun,
-                found="x",
+                finding="x",
                 mend="" if crun is CheckResult.OK else "mend it",
             ),
         ]
@@ -97,7 +100,7 @@ def test_one_remedy_comes_first(user: int, faults: tuple[str, ...], first: str |
         Check(
             name=name,
             verdict=CheckResult.MISSING if name in faults else CheckResult.OK,
-            found="x",
+            finding="x",
             mend="mend it" if name in faults else "",
         )
         for name in names

@@ -13,8 +13,8 @@ from lading.cli import display
 from lading.cli.selftests import run_selftest
 from lading.client.checks import CheckState, CheckStep
 
-GOOD = CheckStep(name="list", state=CheckState.OK, found="none", subject={"type": "small"})
-BAD = CheckStep(name="ssh", state=CheckState.FAILED, found="refused", remedy="open the port")
+GOOD = CheckStep(name="list", state=CheckState.OK, finding="none", subject={"type": "small"})
+BAD = CheckStep(name="ssh", state=CheckState.FAILED, finding="refused", remedy="open the port")
 
 
 def play(*words: str, steps: tuple[CheckStep, ...], fault: BaseException | None = None) -> Result:

@@ -70,7 +70,7 @@ async def cloud(_: Path) -> AsyncIterator[Fleet]:
     loop = asyncio.get_running_loop()
     fleet = CloudFleet(CLOUD, vms, vms.reach, clock=loop.time)
     serving = asyncio.create_task(fleet.serve())
-    while not fleet.view().known:
+    while not fleet.view().is_known:
         await fleet.changed()
     fleet.pool.create("vm-1", CLOUD.types[-1])
     yield fleet

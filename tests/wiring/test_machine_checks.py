@@ -65,37 +65,43 @@ def test_a_machine_that_has_everything(machine: CheckedMachine) -> None:
 
 
 def test_what_containers_with_gpus_lack_is_told(machine: CheckedMachine) -> None:
-    assert _find(machine, "gpus").found == "none"
+    assert _find(machine, "gpus").finding == "none"
     for name in ("nvidia0", "nvidiactl"):
         (machine.root / "dev" / name).touch()
     found = _find(machine, "gpus")
     assert found.verdict is CheckResult.WARNING
-    assert "no libcuda.so.1" in found.found
+    assert "no libcuda.so.1" in found.finding
     assert "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml" in found.mend
     add_driver(machine.root)
     found = _find(machine, "gpus")
-    assert (found.verdict, found.found.startswith("/dev/nvidia0, with ")) == (CheckResult.OK, True)
+    assert (found.verdict, found.finding.startswith("/dev/nvidia0, with ")) == (
+        CheckResult.OK,
+        True,
+    )
     specification = machine.root / "etc/cdi/nvidia.json"
     specification.parent.mkdir()
     specification.write_text("{")
     found = _find(machine, "gpus")
-    assert (found.verdict, "nvidia.json: is not read" in found.found) == (CheckResult.WARNING, True)
+    assert (found.verdict, "nvidia.json: is not read" in found.finding) == (
+        CheckResult.WARNING,
+        True,
+    )
 
 
 def test_what_could_not_be_removed_is_told(machine: CheckedMachine) -> None:
     place = machine.data / "cache" / "removed"
     (place / "layer~1").mkdir(parents=True)
     found = _find(machine, "removed")
-    assert (found.verdict, f"1 in {place};" in found.found) == (CheckResult.WARNING, True)
+    assert (found.verdict, f"1 in {place};" in found.finding) == (CheckResult.WARNING, True)
     assert f"find {place} -xdev -delete" in found.mend
 
 
 def test_whether_root_in_a_container_is_nobody(machine: CheckedMachine) -> None:
-    assert "no rights" in _find(machine, "user ids").found
+    assert "no rights" in _find(machine, "user ids").finding
     found = _find(
         replace(machine, user_ids_fault=lambda path: f"no room at {path.name}"), "user ids"
     )
-    assert (found.verdict, found.found) == (
+    assert (found.verdict, found.finding) == (
         CheckResult.WARNING,
         "root in a container is root of this machine: no room at lading",
     )
@@ -121,13 +127,13 @@ def test_an_ordinary_user_may_have_the_native_engine(machine: CheckedMachine) ->
     alone = replace(machine, user=1000, docker_answers=lambda path: False)
     allowed = replace(alone, try_native=lambda path: RootlessTrial())
     assert can_run(examine(allowed))
-    found = _find(allowed, "native").found
+    found = _find(allowed, "native").finding
     assert "as user id 1000" in found
     forbidden = replace(alone, try_native=lambda path: RootlessTrial(fault="no"))
     assert _find(forbidden, "native").mend == "sudo lading up"
     bare = replace(allowed, which=lambda name: None)
     assert _find(bare, "native").mend == "sudo apt install crun"
-    assert _find(replace(bare, user=0), "native").found == "crun: not on PATH"
+    assert _find(replace(bare, user=0), "native").finding == "crun: not on PATH"
     started = replace(bare, starter_fault=lambda: "")
     assert can_run(examine(started))
     assert _find(started, "crun").verdict is CheckResult.WARNING
@@ -169,7 +175,7 @@ def test_what_is_missing_can_be_mended(
 
 def test_cgroups_in_part(machine: CheckedMachine) -> None:
     (machine.root / "sys/fs/cgroup/cgroup.controllers").write_text("memory")
-    assert _find(machine, "cgroups").found == (
+    assert _find(machine, "cgroups").finding == (
         "version 2; native engine: ram by a control group, processes by RLIMIT_NPROC,"
         " vcpus not at all"
     )
@@ -177,11 +183,11 @@ def test_cgroups_in_part(machine: CheckedMachine) -> None:
     (machine.root / "sys/fs/cgroup/cgroup.controllers").unlink()
     for name in ("memory", "cpu", "pids"):
         (machine.root / "sys/fs/cgroup" / name).mkdir()
-    assert _find(machine, "cgroups").found == "version 1: memory, cpu, pids"
+    assert _find(machine, "cgroups").finding == "version 1: memory, cpu, pids"
     (machine.root / "run/systemd/system").mkdir(parents=True)
     rootless = _find(replace(machine, user=1000), "cgroups")
     assert rootless.verdict is CheckResult.WARNING
-    assert "--ram and --vcpus limit no container" in rootless.found
+    assert "--ram and --vcpus limit no container" in rootless.finding
     assert rootless.mend == "boot with systemd.unified_cgroup_hierarchy=1"
 
 
@@ -198,7 +204,7 @@ def hybrid(machine: CheckedMachine) -> CheckedMachine:
 
 def test_a_controller_that_a_hybrid_machine_has_in_version_2_alone(hybrid: CheckedMachine) -> None:
     check = _find(hybrid, "cgroups")
-    assert check.found == (
+    assert check.finding == (
         "version 1; native engine: ram by samples and kill, processes by a control group,"
         " vcpus by a control group"
     )
@@ -210,7 +216,7 @@ def test_a_controller_that_a_hybrid_machine_has_in_version_2_alone(hybrid: Check
 def test_control_groups_for_reading_alone(hybrid: CheckedMachine) -> None:
     (hybrid.root / "sys/fs/cgroup/memory").mkdir()
     check = _find(replace(hybrid, can_write=lambda path: path.name == "cpu"), "cgroups")
-    assert check.found == (
+    assert check.finding == (
         "version 1, read-only for memory, pids; native engine: ram by samples and kill,"
         " processes by RLIMIT_NPROC, vcpus by a control group"
     )
@@ -220,25 +226,25 @@ def test_control_groups_for_reading_alone(hybrid: CheckedMachine) -> None:
 def test_ids_of_an_ordinary_user(machine: CheckedMachine) -> None:
     lacking = RootlessTrial(ids=FoundIds(fault="not installed", mend="sudo apt install uidmap"))
     check = _find(replace(machine, user=1000, try_native=lambda path: lacking), "user ids")
-    assert check.found == "containers have the one id of this user: not installed"
+    assert check.finding == "containers have the one id of this user: not installed"
     assert (check.verdict, check.mend) == (CheckResult.WARNING, "sudo apt install uidmap")
     rows = (Extent(1, 100_000, 65_536),)
     allowed = RootlessTrial(ids=FoundIds(IdMap(rows, rows)))
     check = _find(replace(machine, user=1000, try_native=lambda path: allowed), "user ids")
-    assert "containers have 65537 ids" in check.found
+    assert "containers have 65537 ids" in check.finding
     assert check.verdict is CheckResult.OK
 
 
 def test_limits_of_an_ordinary_user(machine: CheckedMachine) -> None:
     user = replace(machine, user=1000)
     check = _find(user, "cgroups")
-    assert "version 2; native engine: ram by samples and kill" in check.found
+    assert "version 2; native engine: ram by samples and kill" in check.finding
     assert (check.verdict, check.mend) == (CheckResult.WARNING, "sudo lading up")
     for place in ("run/systemd/system", "run/user/1000/systemd"):
         (machine.root / place).mkdir(parents=True)
     assert _find(user, "cgroups").mend == "sudo loginctl enable-linger 1000; lading down; lading up"
     check = _find(replace(user, delegated=lambda: ("memory", "cpu", "pids")), "cgroups")
-    assert "vcpus by a delegated control group" in check.found
+    assert "vcpus by a delegated control group" in check.finding
     assert (check.verdict, check.mend) == (CheckResult.OK, "")
 
 
@@ -247,7 +253,7 @@ def test_the_hybrid_layout_that_crun_refuses(machine: CheckedMachine) -> None:
     unified.mkdir()
     (unified / "cgroup.controllers").write_text("hugetlb\n")
     check = _find(machine, "cgroup layout")
-    assert "also that of podman" in check.found
+    assert "also that of podman" in check.finding
     assert check.mend.endswith("mount -t cgroup -o hugetlb cgroup /sys/fs/cgroup/hugetlb")
 
 
@@ -263,7 +269,7 @@ def test_programs_and_versions(machine: CheckedMachine) -> None:
 def test_what_is_for_root_only_or_taken(machine: CheckedMachine) -> None:
     (machine.root / "dev/fuse").chmod(0o600)
     assert _find(replace(machine, user=5), "fuse").mend == "chmod 666 /dev/fuse"
-    assert "is taken" in _find(replace(machine, port_is_free=lambda address: False), "port").found
+    assert "is taken" in _find(replace(machine, port_is_free=lambda address: False), "port").finding
 
 
 def test_what_mounting_needs(machine: CheckedMachine) -> None:
@@ -302,18 +308,18 @@ def test_the_network_of_containers(machine: CheckedMachine) -> None:
         _find(replace(machine, which=lambda name: None), "container network").mend
         == "apt install slirp4netns"
     )
-    assert _find(machine, "container network").found == "slirp4netns, nft"
+    assert _find(machine, "container network").finding == "slirp4netns, nft"
     assert not internet_fault(machine)
 
 
 def test_the_network_of_containers_of_an_ordinary_user(machine: CheckedMachine) -> None:
     user = replace(machine, user=5)
-    assert "user id 5" in _find(user, "container network").found
+    assert "user id 5" in _find(user, "container network").finding
     assert internet_fault(user).endswith("(sudo chmod 666 /dev/net/tun)")
     (machine.root / "dev/net").mkdir(parents=True)
     (machine.root / "dev/net/tun").touch()
     (machine.root / "dev/net/tun").chmod(0o666)
-    assert _find(user, "container network").found == "pasta, nft"
+    assert _find(user, "container network").finding == "pasta, nft"
     for installed in ({"pasta"}, {"slirp4netns"}):
         only = replace(user, which={name: name for name in installed}.get)
         assert internet_fault(only) == (
@@ -361,5 +367,5 @@ def test_services_are_looked_for_where_lading_up_looks(
     user = replace(machine, user=1000, docker_answers=lambda found: found == path, environ={})
     assert not can_run(examine(user))
     found = _find(replace(user, environ=environ), name)
-    assert (found.verdict, found.found) == (CheckResult.OK, str(path))
+    assert (found.verdict, found.finding) == (CheckResult.OK, str(path))
     assert can_run(examine(replace(user, environ=environ)))

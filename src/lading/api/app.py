@@ -256,7 +256,7 @@ class Application:
             request_id=request_id,
             address=(scope.get("client") or ("",))[0],
             uuid=uuid,
-            rest=subpath,
+            subpath=subpath,
             params=params,
             document=document,
             raw=raw,

@@ -428,7 +428,7 @@ class Endings(ChangeFollower):
         # be read.
         if (
             uuid is None
-            or uuid in unit.made
+            or uuid in unit.created
             or new["state"] != request_phases.RequestState.COMMITTED
         ):
             return

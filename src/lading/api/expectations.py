@@ -111,7 +111,7 @@ async def explain(
 
 def _is_coming(container: Container, scene: Scene) -> bool:
     """Whether a container waits for nothing but room."""
-    reasons = {report.reason for report in scene.said}
+    reasons = {report.reason for report in scene.reports}
     return container.priority > 0 and (not reasons or not reasons.isdisjoint(_COMING))
 
 

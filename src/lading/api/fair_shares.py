@@ -112,7 +112,7 @@ class FairShares:
             level=claim.level,
             share=share,
             created=milliseconds(claim.request.created_at),
-            place=Place.PARKED,
+            state=Place.PARKED,
             ticket=Ticket(tag=0, vcpus=vcpus, weight=weight, expected=expected, charge=0),
         )
         floor = self._floor(account, new, clock)
@@ -137,7 +137,7 @@ class FairShares:
             await self._locked(entry)
         elif new["state"] == ContainerState.QUEUED:
             # It keeps its tag, and what it was charged.
-            await rows.put_ticket(self._tx, replace(entry, place=Place.EXACT, held_at=0, due=None))
+            await rows.put_ticket(self._tx, replace(entry, state=Place.EXACT, held_at=0, due=None))
         elif new["state"] in FINAL and old["state"] in HELD:
             await self._ended(entry)
         elif new["state"] in FINAL:
@@ -168,7 +168,7 @@ class FairShares:
 
     async def _priority(self, row: Record, claim: Claim | None, entry: StoredTicket | None) -> int:
         if claim is None:
-            if entry is not None and entry.place is not Place.HELD:
+            if entry is not None and entry.state is not Place.HELD:
                 await self._left(entry)
             return 0
         if row["state"] in HELD:
@@ -217,12 +217,12 @@ class FairShares:
             vcpus=entry.ticket.vcpus,
             expected=entry.ticket.expected,
         )
-        return account, replace(entry, place=Place.EXACT, ticket=ticket)
+        return account, replace(entry, state=Place.EXACT, ticket=ticket)
 
     async def _locked(self, entry: StoredTicket) -> None:
         clock = await self._clock(entry.level)
         account, reached = await self._account(entry, clock)
-        if entry.place is Place.PARKED:
+        if entry.state is Place.PARKED:
             # A dispatcher had room for it before it came forward; the clock stays.
             account, entry = self._charged(account, entry, clock)
         else:
@@ -233,7 +233,7 @@ class FairShares:
             reached = max(reached, start)
         clock = max(clock, reached)
         held_entry = replace(
-            entry, place=Place.HELD, held_at=self._now, due=self._now + entry.ticket.expected
+            entry, state=Place.HELD, held_at=self._now, due=self._now + entry.ticket.expected
         )
         await rows.put_ticket(self._tx, held_entry)
         await rows.put_account(self._tx, entry.level, entry.share, account, reached=reached)
@@ -255,7 +255,7 @@ class FairShares:
     async def _left(self, entry: StoredTicket) -> None:
         """Take a container out that does not wait any more."""
         await rows.remove_ticket(self._tx, entry.container_uuid)
-        if entry.place is Place.EXACT:
+        if entry.state is Place.EXACT:
             clock = await self._clock(entry.level)
             account, reached = await self._account(entry, clock)
             account = fair_share.withdraw(account, entry.ticket)
@@ -355,7 +355,7 @@ async def retire(unit: Unit) -> None:
 
 
 def _priority_of(entry: StoredTicket, level: int) -> int:
-    if entry.place is Place.PARKED:
+    if entry.state is Place.PARKED:
         return fair_share.parked_priority(level, entry.created)
     return fair_share.priority_at(level, entry.ticket.tag)
 

@@ -106,8 +106,8 @@ class ApiResponse:
 class ApiCall:
     """One request that has been read and authenticated.
 
-    `uuid` is the record that it names, "" for a collection of records; `rest` is the path after the
-    action.
+    `uuid` is the record that it names, "" for a collection of records; `subpath` is the path after
+    the action.
     """
 
     services: ApiServices
@@ -118,7 +118,7 @@ class ApiCall:
     request_id: str = ""
     address: str = ""
     uuid: str = ""
-    rest: str = ""
+    subpath: str = ""
     params: dict[str, JSON] = field(default_factory=dict)
     document: JSON = None
     raw: bytes = b""

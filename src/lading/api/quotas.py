@@ -160,7 +160,7 @@ class _Look:
 
     container_uuid: str
     request_uuid: str
-    wanted: Amounts
+    amounts: Amounts
     rank: int
     runs_workflow: bool
     head: str = ""
@@ -203,7 +203,7 @@ async def _look(
         if uuid not in used:
             standings.append(Standing(quota=quota, spent=spent))
             continue
-        if displaces and rules.exceeds(used[uuid] + look.wanted, quota):
+        if displaces and rules.exceeds(used[uuid] + look.amounts, quota):
             below[uuid] = await quotas.yielding(tx, uuid, look.rank, most=MOST)
         first = [await quota_waits.first_waiting(tx, queue) for queue in look.queues(uuid)]
         yielding = sum((each.amounts for each in below.get(uuid, ())), start=Amounts())
@@ -217,7 +217,7 @@ async def _look(
                 spent=spent,
             )
         )
-    outcome = rules.find_room(look.wanted, standings)
+    outcome = rules.find_room(look.amounts, standings)
     if isinstance(outcome, Room):
         await _displace(unit, outcome, below)
     return outcome
@@ -306,7 +306,7 @@ async def _fill_one(unit: Unit, queue: str) -> bool:
     outcome = await _look(unit, look, concerning, charged)
     if isinstance(outcome, Room):
         missing = [quota.subject_uuid for quota in concerning if quota.subject_uuid not in charged]
-        charge = StoredCharge(rank, False, look.wanted, look.runs_workflow)
+        charge = StoredCharge(rank, False, look.amounts, look.runs_workflow)
         await quotas.charge(unit.tx, container.uuid, missing, charge)
         await quota_waits.unwait(unit.tx, [subject.uuid])
         unit.stale([container.uuid])
@@ -359,7 +359,7 @@ async def _follow_state(unit: Unit, new: Record) -> None:
         charged = (await quotas.charges_of(unit.tx, [new["uuid"]])).get(new["uuid"], {})
         amounts = rules.amounts_of(Container.from_record(new))
         for uuid, earlier in charged.items():
-            charge = dataclasses.replace(earlier, held=False, amounts=amounts)
+            charge = dataclasses.replace(earlier, is_held=False, amounts=amounts)
             await quotas.charge(unit.tx, new["uuid"], [uuid], charge)
         unit.touch(charged)
         # What it has may have become too little meanwhile.
@@ -426,7 +426,7 @@ async def _room_to_hold(
         await quotas.used(unit.tx, uuids, without=container.uuid, only_held=True) if uuids else {}
     )
     return rules.find_room(
-        look.wanted,
+        look.amounts,
         [
             Standing(
                 quota=quota,

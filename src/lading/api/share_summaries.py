@@ -30,7 +30,7 @@ class ShareSummary:
     used: float
     times: float
     waiting: int
-    held: int
+    held_count: int
 
 
 async def summaries(tx: Transaction, clock: ApiClock, config: Config) -> dict[str, ShareSummary]:
@@ -52,7 +52,7 @@ async def summaries(tx: Transaction, clock: ApiClock, config: Config) -> dict[st
             used=used[uuid],
             times=fair_share.times_its_share(used[uuid], weights[uuid], all_used, all_weights),
             waiting=counts.get(uuid, (0, 0))[0],
-            held=counts.get(uuid, (0, 0))[1],
+            held_count=counts.get(uuid, (0, 0))[1],
         )
         for uuid in used
     }

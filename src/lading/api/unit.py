@@ -121,7 +121,7 @@ class Unit:
         self.user_uuid = user_uuid
         # One time for all rows of the transaction.
         self.now = services.clock.now()
-        self.made: set[str] = set()
+        self.created: set[str] = set()
         """Uuids of the containers that were made in this transaction."""
         self.over: set[str] = set()
         """Uuids of the containers that ended in this transaction: their intervals have ended, their
@@ -250,7 +250,7 @@ class Unit:
         if any(mount.get("portable_data_hash") for mount in row["mounts"].values()):
             # The index by which users of a content are found.
             await lineage.note_inputs(self.tx, row)
-        self.made.add(row["uuid"])
+        self.created.add(row["uuid"])
         await self._tell_container({}, row)
         return row
 

@@ -60,7 +60,7 @@ def doctor(data: Path | None, live: bool, image: str, timeout: float) -> display
     yield display.Conclusion(document, 0 if is_fit else 1)
     display.table(
         ("CHECK", "RESULT", "FOUND"),
-        ((check.name, check.verdict, check.found) for check in checks),
+        ((check.name, check.verdict, check.finding) for check in checks),
         # A finding is a sentence: its end counts.
         is_cut=False,
     )
@@ -112,7 +112,7 @@ def _check_site(image: str, timeout: float) -> display.Output:
             "name": step.name,
             "result": step.state,
             "seconds": step.seconds,
-            "found": step.found,
+            "found": step.finding,
             "mend": step.remedy,
         }
         for number, step in enumerate(steps, 1)
@@ -126,11 +126,16 @@ def _check_site(image: str, timeout: float) -> display.Output:
 
 def _show_live(number: int, step: CheckStep) -> None:
     seconds = f"{step.seconds:8.3f} s" if step.state != "skipped" else " " * 10
-    found = display.plain(step.found)
+    found = display.plain(step.finding)
     click.echo(f"{number:2}  {step.name:<10}  {step.state:<7}  {seconds}  {found}")
     if step.remedy:
         click.echo(f"    do: {step.remedy}")
 
 
 def _plain(check: Check) -> dict[str, str]:
-    return {"name": check.name, "verdict": check.verdict, "found": check.found, "mend": check.mend}
+    return {
+        "name": check.name,
+        "verdict": check.verdict,
+        "found": check.finding,
+        "mend": check.mend,
+    }

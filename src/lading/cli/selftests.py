@@ -59,7 +59,7 @@ def _plain(step: CheckStep) -> dict[str, object]:
     return {
         "name": step.name,
         "ok": step.ok,
-        "found": step.found,
+        "found": step.finding,
         "mend": step.remedy,
         **step.subject,
         "seconds": step.seconds,
@@ -70,7 +70,8 @@ def _show(step: CheckStep) -> None:
     mark = click.style("ok  ", fg="green") if step.ok else click.style("FAIL", fg="red")
     subject = next(iter(step.subject.values()), "")
     click.echo(
-        f"{mark}  {subject:<12}  {step.name:<12}  {display.duration(step.seconds):>7}  {step.found}"
+        f"{mark}  {subject:<12}  {step.name:<12}  {display.duration(step.seconds):>7}"
+        f"  {step.finding}"
     )
     if step.remedy:
         click.echo(f"      to mend: {step.remedy}")

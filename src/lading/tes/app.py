@@ -195,6 +195,6 @@ def _refusal(error: LadingError) -> JsonAnswer:
     }
     if isinstance(error, InvalidTask):
         body["errors"] = [
-            {"pointer": fault.pointer, "detail": fault.text} for fault in error.faults
+            {"pointer": fault.pointer, "detail": fault.message} for fault in error.faults
         ]
     return JsonAnswer(status, body, headers)

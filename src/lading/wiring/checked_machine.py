@@ -32,7 +32,7 @@ class Check:
 
     name: str
     verdict: CheckResult
-    found: str
+    finding: str
     mend: str = ""
 
 

@@ -54,15 +54,18 @@ def _python(machine: CheckedMachine) -> Check:
     version = ".".join(map(str, machine.version))
     if machine.version < (3, 11):
         return Check(
-            name="python", verdict=CheckResult.MISSING, found=version, mend="apt install python3.11"
+            name="python",
+            verdict=CheckResult.MISSING,
+            finding=version,
+            mend="apt install python3.11",
         )
     if not machine.python_is_optimised():
         finding = (
             f"{version}, built without optimisation: all of Lading takes up to half as long again"
         )
         mend = "install it with a Python built with --enable-optimizations, such as the system's"
-        return Check(name="python", verdict=CheckResult.WARNING, found=finding, mend=mend)
-    return Check(name="python", verdict=CheckResult.OK, found=version)
+        return Check(name="python", verdict=CheckResult.WARNING, finding=finding, mend=mend)
+    return Check(name="python", verdict=CheckResult.OK, finding=version)
 
 
 def _native(machine: CheckedMachine) -> Check:
@@ -71,11 +74,11 @@ def _native(machine: CheckedMachine) -> Check:
     checks = [check(machine) for check in parts]
     missing = next((result for result in checks if result.verdict is CheckResult.MISSING), None)
     if missing is None:
-        finding = "as root" if machine.user == 0 else checks[-1].found
-        return Check(name="native", verdict=CheckResult.OK, found=finding)
-    finding = missing.found if missing.name == "native" else f"{missing.name}: {missing.found}"
+        finding = "as root" if machine.user == 0 else checks[-1].finding
+        return Check(name="native", verdict=CheckResult.OK, finding=finding)
+    finding = missing.finding if missing.name == "native" else f"{missing.name}: {missing.finding}"
     mend = f"sudo {missing.mend}" if machine.user and missing.name == "crun" else missing.mend
-    return Check(name="native", verdict=CheckResult.MISSING, found=finding, mend=mend)
+    return Check(name="native", verdict=CheckResult.MISSING, finding=finding, mend=mend)
 
 
 def _trial(machine: CheckedMachine) -> Check:
@@ -85,27 +88,27 @@ def _trial(machine: CheckedMachine) -> Check:
     trial = (machine.try_native or try_for_user)(machine.data)
     if trial.fault:
         mend = trial.mend or "sudo lading up"
-        return Check(name="native", verdict=CheckResult.MISSING, found=trial.fault, mend=mend)
+        return Check(name="native", verdict=CheckResult.MISSING, finding=trial.fault, mend=mend)
     found = (
         f"as user id {machine.user}, which root of a container is outside; roots by "
         f"{trial.root_kind}"
     )
-    return Check(name="native", verdict=CheckResult.OK, found=found)
+    return Check(name="native", verdict=CheckResult.OK, finding=found)
 
 
 def _crun(machine: CheckedMachine) -> Check:
     path = machine.which("crun")
     if path:
-        return Check(name="crun", verdict=CheckResult.OK, found=path)
+        return Check(name="crun", verdict=CheckResult.OK, finding=path)
     if not machine.starter_fault():
         return Check(
             name="crun",
             verdict=CheckResult.WARNING,
-            found="not on PATH; only needed for MPI clusters and for NVIDIA's hook",
+            finding="not on PATH; only needed for MPI clusters and for NVIDIA's hook",
             mend="apt install crun",
         )
     return Check(
-        name="crun", verdict=CheckResult.MISSING, found="not on PATH", mend="apt install crun"
+        name="crun", verdict=CheckResult.MISSING, finding="not on PATH", mend="apt install crun"
     )
 
 
@@ -113,11 +116,11 @@ def _overlay(machine: CheckedMachine) -> Check:
     if any(
         line.split()[-1:] == ["overlay"] for line in machine.read("/proc/filesystems").splitlines()
     ):
-        return Check(name="overlay", verdict=CheckResult.OK, found="in the kernel")
+        return Check(name="overlay", verdict=CheckResult.OK, finding="in the kernel")
     return Check(
         name="overlay",
         verdict=CheckResult.MISSING,
-        found="not in the kernel",
+        finding="not in the kernel",
         mend="modprobe overlay",
     )
 
@@ -131,16 +134,16 @@ def _namespaces(machine: CheckedMachine) -> Check:
         return Check(
             name="namespaces",
             verdict=CheckResult.MISSING,
-            found="root of this container may not make them (no CAP_SYS_ADMIN)",
+            finding="root of this container may not make them (no CAP_SYS_ADMIN)",
             mend="start this container with --privileged, or with the socket of a Docker",
         )
     if not lacking:
-        return Check(name="namespaces", verdict=CheckResult.OK, found=", ".join(kinds))
+        return Check(name="namespaces", verdict=CheckResult.OK, finding=", ".join(kinds))
     found = f"the kernel lacks {', '.join(lacking)}"
     return Check(
         name="namespaces",
         verdict=CheckResult.MISSING,
-        found=found,
+        finding=found,
         mend="boot a kernel with namespaces",
     )
 
@@ -154,11 +157,11 @@ def _user_ids(machine: CheckedMachine) -> Check:
         return Check(
             name=name,
             verdict=CheckResult.OK,
-            found="root in a container has no rights on this machine",
+            finding="root in a container has no rights on this machine",
         )
     found = f"root in a container is root of this machine: {fault}"
     mend = "Linux 5.12 or later, and a data directory on ext4, xfs or btrfs"
-    return Check(name=name, verdict=CheckResult.WARNING, found=found, mend=mend)
+    return Check(name=name, verdict=CheckResult.WARNING, finding=found, mend=mend)
 
 
 def _subordinate_ids(machine: CheckedMachine) -> Check:
@@ -168,10 +171,10 @@ def _subordinate_ids(machine: CheckedMachine) -> Check:
     id_check = (machine.try_native or try_for_user)(machine.data).ids
     if not id_check.fault:
         finding = f"containers have {id_check.ids.count} ids, of which one is this user's"
-        return Check(name="user ids", verdict=CheckResult.OK, found=finding)
+        return Check(name="user ids", verdict=CheckResult.OK, finding=finding)
     finding = f"containers have the one id of this user: {id_check.fault}"
     verdict = CheckResult.WARNING if id_check.mend else CheckResult.OK
-    return Check(name="user ids", verdict=verdict, found=finding, mend=id_check.mend)
+    return Check(name="user ids", verdict=verdict, finding=finding, mend=id_check.mend)
 
 
 def _cgroups(machine: CheckedMachine) -> Check:
@@ -197,7 +200,7 @@ def _root_cgroups(machine: CheckedMachine, kind: str, controllers: Sequence[str]
     usable = [name for name, folder in folders.items() if machine.can_write(folder)]
     if not lacking(usable):
         return Check(
-            name="cgroups", verdict=CheckResult.OK, found=f"{kind}: {', '.join(controllers)}"
+            name="cgroups", verdict=CheckResult.OK, finding=f"{kind}: {', '.join(controllers)}"
         )
     ways = describe(usable, can_count=kernel_can_count(), group=OF_ROOT)
     if unusable := [name for name in controllers if name not in usable]:
@@ -205,7 +208,7 @@ def _root_cgroups(machine: CheckedMachine, kind: str, controllers: Sequence[str]
         mend = f"mount -o remount,rw /{folders[unusable[0]].relative_to(machine.root)}"
     else:
         finding, mend = f"{kind}; native engine: {ways}", _mend_cgroups(kind, lacking(controllers))
-    return Check(name="cgroups", verdict=CheckResult.WARNING, found=finding, mend=mend)
+    return Check(name="cgroups", verdict=CheckResult.WARNING, finding=finding, mend=mend)
 
 
 def _user_cgroups(machine: CheckedMachine, kind: str) -> Check:
@@ -226,7 +229,7 @@ def _user_cgroups(machine: CheckedMachine, kind: str) -> Check:
     if kind != "version 2":
         found += "; --ram and --vcpus limit no container of Docker or podman without root"
     verdict = CheckResult.WARNING if mend else CheckResult.OK
-    return Check(name="cgroups", verdict=verdict, found=found, mend=mend)
+    return Check(name="cgroups", verdict=verdict, finding=found, mend=mend)
 
 
 def _mend_cgroups(kind: str, lacking: Sequence[str]) -> str:
@@ -246,12 +249,12 @@ def _hybrid(machine: CheckedMachine) -> Check:
     # A controller in the version 2 hierarchy of a hybrid layout, which crun does not find.
     controllers = machine.read("/sys/fs/cgroup/unified/cgroup.controllers").split()
     if not controllers:
-        return Check(name="cgroup layout", verdict=CheckResult.OK, found="fit for crun")
+        return Check(name="cgroup layout", verdict=CheckResult.OK, finding="fit for crun")
     left = controllers[0]
     return Check(
         name="cgroup layout",
         verdict=CheckResult.WARNING,
-        found=f"hybrid, {left} is left in version 2: crun refuses, also that of podman; "
+        finding=f"hybrid, {left} is left in version 2: crun refuses, also that of podman; "
         "the native engine gets around it",
         mend=_mount_controller(left),
     )
@@ -260,12 +263,12 @@ def _hybrid(machine: CheckedMachine) -> Check:
 def _user_namespaces(machine: CheckedMachine) -> Check:
     most = machine.read("/proc/sys/user/max_user_namespaces").strip()
     if most not in ("", "0"):
-        return Check(name="user namespaces", verdict=CheckResult.OK, found=f"up to {most}")
+        return Check(name="user namespaces", verdict=CheckResult.OK, finding=f"up to {most}")
     mend = "sysctl user.max_user_namespaces=15000"
     return Check(
         name="user namespaces",
         verdict=CheckResult.WARNING,
-        found="switched off; root in a container is root of this machine",
+        finding="switched off; root in a container is root of this machine",
         mend=mend,
     )
 
@@ -275,9 +278,9 @@ def _container_network(machine: CheckedMachine) -> Check:
     name = "container network"
     fault, mend = _network_fault(machine)
     if fault:
-        return Check(name=name, verdict=CheckResult.WARNING, found=fault, mend=mend)
+        return Check(name=name, verdict=CheckResult.WARNING, finding=fault, mend=mend)
     uplink = next(name for name in _uplinks(machine) if _has_program(machine, name))
-    return Check(name=name, verdict=CheckResult.OK, found=f"{uplink}, nft")
+    return Check(name=name, verdict=CheckResult.OK, finding=f"{uplink}, nft")
 
 
 def internet_fault(machine: CheckedMachine) -> str:
@@ -321,14 +324,14 @@ def _docker(machine: CheckedMachine) -> Check:
     sockets = [path for path in _services(machine, "docker") if path.exists()]
     for path in sockets:
         if machine.docker_answers(path):
-            return Check(name="docker", verdict=CheckResult.OK, found=str(path))
+            return Check(name="docker", verdict=CheckResult.OK, finding=str(path))
     if not sockets:
         finding = "no socket; only needed for the docker engine"
         mend = "systemctl start docker" if machine.which("dockerd") else "apt install docker.io"
-        return Check(name="docker", verdict=CheckResult.WARNING, found=finding, mend=mend)
+        return Check(name="docker", verdict=CheckResult.WARNING, finding=finding, mend=mend)
     finding = f"{sockets[0]} does not answer, or not to this user"
     return Check(
-        name="docker", verdict=CheckResult.WARNING, found=finding, mend="systemctl start docker"
+        name="docker", verdict=CheckResult.WARNING, finding=finding, mend="systemctl start docker"
     )
 
 
@@ -353,7 +356,7 @@ def _podman(machine: CheckedMachine) -> Check:
     """The service of podman, root's or without root that of the user."""
     for path in _services(machine, "podman"):
         if path.exists() and machine.docker_answers(path):
-            return Check(name="podman", verdict=CheckResult.OK, found=str(path))
+            return Check(name="podman", verdict=CheckResult.OK, finding=str(path))
     start = f"systemctl {'--user ' if machine.user else ''}enable --now podman.socket"
     if machine.user and not (machine.root / "run/systemd/system").is_dir():
         start = "podman system service --time=0 &"
@@ -365,32 +368,34 @@ def _podman(machine: CheckedMachine) -> Check:
     else:
         mend = start
     found = "no service that answers; only needed for the podman engine"
-    return Check(name="podman", verdict=CheckResult.WARNING, found=found, mend=mend)
+    return Check(name="podman", verdict=CheckResult.WARNING, finding=found, mend=mend)
 
 
 def _fuse(machine: CheckedMachine) -> Check:
     path = machine.root / "dev/fuse"
     if not path.exists():
         finding = "no /dev/fuse; only needed to mount the store"
-        return Check(name="fuse", verdict=CheckResult.WARNING, found=finding, mend="modprobe fuse")
+        return Check(
+            name="fuse", verdict=CheckResult.WARNING, finding=finding, mend="modprobe fuse"
+        )
     if machine.library("fuse3") is None:
         finding = "no libfuse 3; only needed to mount the store"
         return Check(
-            name="fuse", verdict=CheckResult.WARNING, found=finding, mend="apt install fuse3"
+            name="fuse", verdict=CheckResult.WARNING, finding=finding, mend="apt install fuse3"
         )
     if machine.user == 0:
-        return Check(name="fuse", verdict=CheckResult.OK, found="/dev/fuse, libfuse 3")
+        return Check(name="fuse", verdict=CheckResult.OK, finding="/dev/fuse, libfuse 3")
     if not path.stat().st_mode & stat.S_IWOTH:
         finding = "/dev/fuse is for root only"
         return Check(
-            name="fuse", verdict=CheckResult.WARNING, found=finding, mend="chmod 666 /dev/fuse"
+            name="fuse", verdict=CheckResult.WARNING, finding=finding, mend="chmod 666 /dev/fuse"
         )
     if machine.which("fusermount3") is None:
         finding = "no fusermount3, which mounts for who is not root"
         return Check(
-            name="fuse", verdict=CheckResult.WARNING, found=finding, mend="apt install fuse3"
+            name="fuse", verdict=CheckResult.WARNING, finding=finding, mend="apt install fuse3"
         )
-    return Check(name="fuse", verdict=CheckResult.OK, found="/dev/fuse, libfuse 3, fusermount3")
+    return Check(name="fuse", verdict=CheckResult.OK, finding="/dev/fuse, libfuse 3, fusermount3")
 
 
 def _gpus(machine: CheckedMachine) -> Check:
@@ -400,7 +405,7 @@ def _gpus(machine: CheckedMachine) -> Check:
 
     verdict = check_gpus(machine.root, is_root=machine.user == 0)
     result = CheckResult.WARNING if verdict.mend else CheckResult.OK
-    return Check(name="gpus", verdict=result, found=verdict.finding, mend=verdict.mend)
+    return Check(name="gpus", verdict=result, finding=verdict.finding, mend=verdict.mend)
 
 
 def _disk(machine: CheckedMachine) -> Check:
@@ -410,11 +415,11 @@ def _disk(machine: CheckedMachine) -> Check:
     free = shutil.disk_usage(nearest).free
     finding = f"{free / _GIB:.1f} GiB free for {machine.data}"
     if free >= _LITTLE:
-        return Check(name="disk", verdict=CheckResult.OK, found=finding)
+        return Check(name="disk", verdict=CheckResult.OK, finding=finding)
     return Check(
         name="disk",
         verdict=CheckResult.WARNING,
-        found=finding,
+        finding=finding,
         mend="choose another place: lading up --data DIR",
     )
 
@@ -428,7 +433,7 @@ def _removed(machine: CheckedMachine) -> Check:
         f"{number} in {directory}" for directory, number in places.items() if number
     )
     if not listing:
-        return Check(name="removed", verdict=CheckResult.OK, found="nothing waits to be removed")
+        return Check(name="removed", verdict=CheckResult.OK, finding="nothing waits to be removed")
     mend = "where they stay, look for mounts, immutable files or a failing disk: " + " ".join(
         f"find {directory} -xdev -delete" for directory, number in places.items() if number
     )
@@ -436,18 +441,18 @@ def _removed(machine: CheckedMachine) -> Check:
         f"directories wait to be removed: {listing}; "
         "their disk is in use, and it is tried again once a minute"
     )
-    return Check(name="removed", verdict=CheckResult.WARNING, found=finding, mend=mend)
+    return Check(name="removed", verdict=CheckResult.WARNING, finding=finding, mend=mend)
 
 
 def _port(machine: CheckedMachine) -> Check:
     host, port = _LISTEN
     if machine.port_is_free(_LISTEN):
-        return Check(name="port", verdict=CheckResult.OK, found=f"{host}:{port} is free")
+        return Check(name="port", verdict=CheckResult.OK, finding=f"{host}:{port} is free")
     found = f"{host}:{port} is taken; by 'lading up' already?"
     return Check(
         name="port",
         verdict=CheckResult.WARNING,
-        found=found,
+        finding=found,
         mend="choose another: lading up --listen HOST:PORT",
     )
 

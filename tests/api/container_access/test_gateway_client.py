@@ -129,7 +129,7 @@ async def test_an_address_says_nothing_about_what_is_there(it: World, tmp_path: 
     assert len(said) == 1
 
 
-LISTED = Places(seen="192.0.2.1", hosts=("127.0.0.1",))
+LISTED = Places(source="192.0.2.1", hosts=("127.0.0.1",))
 
 
 async def test_an_offered_address_is_used_where_the_gateway_answers(
@@ -157,7 +157,7 @@ async def test_an_offered_address_at_which_somebody_else_answers(it: World, tmp_
         assert len(listener.heard) == 1
         # Without its place in the configuration nothing is sent there: the loopback of the server
         # is not that of the machine, and a worker names no other machine.
-        for places in (Places(seen="127.0.0.1"), Places(seen="192.0.2.1")):
+        for places in (Places(source="127.0.0.1"), Places(source="192.0.2.1")):
             assert await choose_address(it.app.services, container(0), address, places) == "tunnel"
         assert len(listener.heard) == 1
 

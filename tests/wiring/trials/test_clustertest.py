@@ -38,5 +38,5 @@ def test_a_server_is_there_for_the_time_of_the_test(tmp_path: Path) -> None:
     told = {one.name: one.ok for one in steps}
     assert (told["server"], told["api"], told["nothing left"]) == (True, False, True)
     assert "request" not in told
-    (pod,) = {one.found for one in steps if one.name == "pod"}
+    (pod,) = {one.finding for one in steps if one.name == "pod"}
     assert "ran on" in pod

@@ -104,7 +104,7 @@ async def serve_gateway_logs(call: ApiCall, container: Container) -> ApiResponse
     Raises NotFound, RequestError for a range that is not there, Unavailable when the gateway does
     not answer.
     """
-    path = call.rest.partition("/")[2].strip("/")
+    path = call.subpath.partition("/")[2].strip("/")
     if call.method == log_files.PROPFIND:
         return await _describe(call, container, path)
     if path:

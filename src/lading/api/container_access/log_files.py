@@ -49,7 +49,7 @@ async def serve(
     """Answer a path below `log/` of the request `row`, whose present container is `container`.
     Raises NotFound.
     """
-    uuid, _, path = call.rest.partition("/")
+    uuid, _, path = call.subpath.partition("/")
     path = path.strip("/")
     attempts = [row["container_uuid"], *(row["attempted_container_uuids"] or [])]
     if not uuid:

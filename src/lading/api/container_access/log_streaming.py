@@ -50,7 +50,7 @@ def stream(call: ApiCall, *, period: float = PERIOD) -> ApiResponse:
     """The events from the container in the path, or from the position in Last-Event-ID. Raises
     NotFound.
     """
-    uuid, _, name = call.rest.partition("/")
+    uuid, _, name = call.subpath.partition("/")
     if not name or "/" in name:
         raise NotFound("Path not found: name the log as CONTAINER/FILE")
     offset = 0

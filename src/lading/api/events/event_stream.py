@@ -137,7 +137,7 @@ def _filters(sent: JSON) -> list[JSON]:
     filters = [] if sent is None else sent
     if isinstance(filters, str):
         filters = decode(filters, "filters")
-    if not isinstance(filters, list) or not all(is_filter(one) for one in filters):
+    if not isinstance(filters, list) or not all(is_filter(condition) for condition in filters):
         raise Invalid('filters: must be a list, as [["event_type", "in", ["update"]]]')
     if count_values(filters) > MOST_VALUES:
         raise Invalid(f"filters: more than {MOST_VALUES} values; open streams with fewer")

@@ -221,7 +221,7 @@ async def save_spooled(
         manifest_text = await _store_spool(spool, uuid, sink)
         own = await as_container(call, container)
         return own, await make_collection(
-            own, container, "log", manifest_text, frozenset(sink.kept)
+            own, container, "log", manifest_text, frozenset(sink.locators)
         )
     except (LadingError, OSError) as error:
         event(_logger, "live log not saved", container=uuid, why=error)
@@ -260,12 +260,12 @@ class _Sink:
 
     blocks: Blocks
     classes: Sequence[str]
-    kept: set[str]
+    locators: set[str]
 
     async def put(self, data: bytes | bytearray) -> str:
         """Store a block; its locator without signature."""
         locator = await self.blocks.keep(bytes(data), self.classes)
-        self.kept.add(locator)
+        self.locators.add(locator)
         return locator
 
     async def put_part(self, descriptor: int, start: int, length: int, /) -> str:

@@ -504,7 +504,7 @@ async def append_live(call: ApiCall) -> ApiResponse:
     return ApiResponse(
         body={
             "length": call.services.access.spool.append(
-                call.uuid, call.rest, call.raw, offset=offset
+                call.uuid, call.subpath, call.raw, offset=offset
             )
         }
     )
@@ -514,7 +514,7 @@ def _places(call: ApiCall) -> Places:
     """The addresses that the gateway of a container may have whose supervisor makes this call."""
     services = call.services
     return Places(
-        seen=call.address, server=services.config.ExternalURL, hosts=services.access.gateway_hosts
+        source=call.address, server=services.config.ExternalURL, hosts=services.access.gateway_hosts
     )
 
 

@@ -323,7 +323,7 @@ async def get_log(call: ApiCall) -> ApiResponse:
         if claim is not None:
             check_container(claim, container.uuid if container is not None else "")
         if container is None or not gateway_logs.is_gateway_source(
-            services, container, call.rest.partition("/")[0]
+            services, container, call.subpath.partition("/")[0]
         ):
             _check_claim(call, claim)
             return await log_files.serve(tx, call, row, container)
@@ -341,7 +341,7 @@ async def get_log(call: ApiCall) -> ApiResponse:
         if (
             fault is not None
             and held
-            and not services.access.spool.names(call.rest.partition("/")[0])
+            and not services.access.spool.names(call.subpath.partition("/")[0])
         ):
             raise fault
         # The container ended while its gateway was asked, or its supervisor posts its log.
@@ -402,7 +402,7 @@ async def _scene(
         if subject.state is request_phases.RequestState.COMMITTED
         else READY,
         parent=Container.from_record(parent) if parent else None,
-        said=tuple(await services.features[STATUSES].about(tx, container.uuid, now))
+        reports=tuple(await services.features[STATUSES].about(tx, container.uuid, now))
         if container
         else (),
         silence=_silence(await services.features[STATUSES].last_report(tx), now),

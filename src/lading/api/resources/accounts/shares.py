@@ -47,7 +47,7 @@ async def list_shares(call: ApiCall) -> ApiResponse:
             "used_vcpu_hours": share.used / 3_600_000,
             "times_its_share": share.times,
             "waiting": share.waiting,
-            "held": share.held,
+            "held": share.held_count,
         }
         for share in sorted(shares.values(), key=lambda share: (-share.times, share.uuid))
     ]
