@@ -91,9 +91,10 @@ TREES = (
     "process/removal.py",
 )
 MAY_OPEN = {
-    ("supervisor/gang/gang_output.py", "place.open"): "an archive in the conductor's spool",
+    ("supervisor/gang/gang_output.py", "archive_path.open"): "an archive in the conductor's spool",
     ("supervisor/gang/gang_output.py", "source.open"): "a stream in the conductor's spool",
-    ("supervisor/inputs/git_archives.py", "part.open"): "the archive that the server sent",
+    ("supervisor/inputs/git_archives.py", "archive.open"): "the archive that the server sent",
+    ("supervisor/inputs/git_archives.py", "received.open"): "the blob that the server sent",
     (
         "supervisor/inputs/git_archives.py",
         "target.chmod",

@@ -140,7 +140,7 @@ class InstancePool:
     def create(self, key: str, kind: InstanceType) -> None:
         """Request a VM."""
         now = self._clock()
-        machine = CloudMachine(
+        vm = CloudMachine(
             key=key,
             type=kind.name,
             secret=self._token(),
@@ -149,62 +149,52 @@ class InstancePool:
             since=now,
             answered_at=now,
         )
-        self.machines[key] = machine
-        self._spawn(self._create(machine), f"create {key}", machine)
+        self.machines[key] = vm
+        self._spawn(self._create(vm), f"create {key}", vm)
 
     def cancel(self, key: str) -> None:
         """Forget a VM that is no longer needed, unless the cloud was already asked for it."""
-        one = self.machines.get(key)
-        if one is not None and one.phase is InstancePhase.CREATING and one.asked is None:
-            self._forget(one)
+        vm = self.machines.get(key)
+        if vm is not None and vm.phase is InstancePhase.CREATING and vm.asked is None:
+            self._forget(vm)
 
-    async def hold(self, machine: CloudMachine, behavior: Behavior, why: str = "") -> None:
+    async def hold(self, vm: CloudMachine, behavior: Behavior, why: str = "") -> None:
         """Set an operator's behavior for a VM, and its tags. Raises Unavailable without these."""
-        if machine.behavior is not behavior:
-            machine.behavior, machine.is_tagged = behavior, False
-            event(_logger, "idle behavior", instance=machine.name, behavior=behavior)
-            self._tell(machine.name, f"{behavior.value}{f': {why}' if why else ''}")
+        if vm.behavior is not behavior:
+            vm.behavior, vm.is_tagged = behavior, False
+            event(_logger, "idle behavior", instance=vm.name, behavior=behavior)
+            self._tell(vm.name, f"{behavior.value}{f': {why}' if why else ''}")
             self.touch()
-        if machine.instance is not None and not machine.is_tagged and not await self._tag(machine):
-            raise Unavailable(unkept_behavior(machine.name, behavior))
+        if vm.instance is not None and not vm.is_tagged and not await self._tag(vm):
+            raise Unavailable(unkept_behavior(vm.name, behavior))
 
-    def shut_down(self, machine: CloudMachine, why: str) -> None:
+    def shut_down(self, vm: CloudMachine, why: str) -> None:
         """Remove a VM, even a busy one."""
-        if machine.phase not in (InstancePhase.SHUTDOWN, InstancePhase.GONE):
-            booting = machine.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
-            machine.has_failed = booting or bool(machine.broken)
-            machine.why = f"{why}{f' (last: {machine.fault})' if machine.fault and booting else ''}"
-            event(
-                _logger,
-                "instance shut down",
-                instance=machine.name,
-                type=machine.type,
-                why=machine.why,
-            )
-            self._tell(machine.name, f"{machine.type} shut down: {machine.why}", is_fault=booting)
+        if vm.phase not in (InstancePhase.SHUTDOWN, InstancePhase.GONE):
+            booting = vm.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
+            vm.has_failed = booting or bool(vm.broken)
+            vm.why = f"{why}{f' (last: {vm.fault})' if vm.fault and booting else ''}"
+            event(_logger, "instance shut down", instance=vm.name, type=vm.type, why=vm.why)
+            self._tell(vm.name, f"{vm.type} shut down: {vm.why}", is_fault=booting)
             if booting:
                 self._counts.boot("failure" if why.startswith("it did not") else "aborted")
             # A VM that does not become ready counts like missing capacity: its type is excluded for
             # a growing pause, so that a broken image does not cost VM after VM.
-            if why.startswith("it did not") and machine.kind is not None:
-                reason = f"the last {machine.type} instance was of no use: {machine.why}"
+            if why.startswith("it did not") and vm.kind is not None:
+                reason = f"the last {vm.type} instance was of no use: {vm.why}"
                 self._limit(
-                    cloud_limits.capacity_refused,
-                    group=self._driver.group(machine.kind),
-                    why=reason,
+                    cloud_limits.capacity_refused, group=self._driver.group(vm.kind), why=reason
                 )
-            machine.take(InstanceEvent.CONDEMNED, now=self._clock())
+            vm.take(InstanceEvent.CONDEMNED, now=self._clock())
             self._list_now.set()
             self.touch()
 
-    def occupy(self, machine: CloudMachine) -> None:
+    def occupy(self, vm: CloudMachine) -> None:
         """Note a change of the containers on a VM, or on their way to it."""
-        busy = bool(machine.containers or machine.posts or machine.expected)
-        if machine.phase is (InstancePhase.IDLE if busy else InstancePhase.RUNNING):
-            machine.take(
-                InstanceEvent.OCCUPIED if busy else InstanceEvent.EMPTIED, now=self._clock()
-            )
-            machine.last_busy = self._clock()
+        busy = bool(vm.containers or vm.posts or vm.expected)
+        if vm.phase is (InstancePhase.IDLE if busy else InstancePhase.RUNNING):
+            vm.take(InstanceEvent.OCCUPIED if busy else InstanceEvent.EMPTIED, now=self._clock())
+            vm.last_busy = self._clock()
             self._check_now.set()
 
     def touch(self) -> None:
@@ -215,17 +205,15 @@ class InstancePool:
     @property
     def unresolved(self) -> list[CloudMachine]:
         """VMs that have not reported yet which containers run there."""
-        return [
-            machine for machine in self.machines.values() if machine.phase is InstancePhase.UNKNOWN
-        ]
+        return [vm for vm in self.machines.values() if vm.phase is InstancePhase.UNKNOWN]
 
     # Making.
 
-    async def _create(self, machine: CloudMachine) -> None:
+    async def _create(self, vm: CloudMachine) -> None:
         async with self._creating:
             # Checked again behind the semaphore: the plan may have changed while other creations
             # had their turn.
-            if machine.phase is not InstancePhase.CREATING or machine.kind is None:
+            if vm.phase is not InstancePhase.CREATING or vm.kind is None:
                 return
             # The plan was made before the cloud refused a call for its rate.
             slowed = self.limits.rate_ban
@@ -233,31 +221,31 @@ class InstancePool:
                 await asyncio.sleep(slowed.until - self._clock())
             # Set before the call: from now on the cloud may have the VM, so `cancel` must not
             # forget it.
-            machine.asked = self._clock()
+            vm.asked = self._clock()
             spec = InstanceSpec(
-                kind=machine.kind,
+                kind=vm.kind,
                 image=self.settings.image,
-                tags=self._tags(machine),
-                user_data=self.settings.user_data(machine.secret),
+                tags=self._tags(vm),
+                user_data=self.settings.user_data(vm.secret),
                 public_key=self._public_key if self.settings.deploy_key else "",
-                avoided_zones=self._losses.zones_to_avoid(machine.kind),
+                avoided_zones=self._losses.zones_to_avoid(vm.kind),
             )
             try:
                 created = await self._calls.make("Create", self._driver.create(spec))
             except LadingError as error:
-                self._refused(machine, error)
+                self._refused(vm, error)
                 return
-        if not machine.gone:
-            self.limits = cloud_limits.created(self.limits, group=self._driver.group(machine.kind))
-            self._adopt(machine, created)
+        if not vm.gone:
+            self.limits = cloud_limits.created(self.limits, group=self._driver.group(vm.kind))
+            self._adopt(vm, created)
 
-    def _refused(self, machine: CloudMachine, error: LadingError) -> None:
-        event(_logger, "instance not made", type=machine.type, why=error.message)
-        self._tell(machine.name, f"{machine.type} not made: {error.message}", is_fault=True)
-        assert machine.kind is not None
-        group = self._driver.group(machine.kind)
-        if machine.instance is None:
-            self._forget(machine)
+    def _refused(self, vm: CloudMachine, error: LadingError) -> None:
+        event(_logger, "instance not made", type=vm.type, why=error.message)
+        self._tell(vm.name, f"{vm.type} not made: {error.message}", is_fault=True)
+        assert vm.kind is not None
+        group = self._driver.group(vm.kind)
+        if vm.instance is None:
+            self._forget(vm)
         match error:
             case RateLimited():
                 until = None if error.pause is None else self._clock() + error.pause
@@ -274,43 +262,43 @@ class InstancePool:
         self.limits = refused(self.limits, now=self._clock(), **facts)
         self.touch()
 
-    def _tags(self, machine: CloudMachine) -> dict[str, str]:
+    def _tags(self, vm: CloudMachine) -> dict[str, str]:
         tag = self.settings.tag
         return dict(self.settings.resource_tags) | {
             tag("InstanceSetID"): self.settings.set_id,
-            tag("InstanceType"): machine.type,
-            tag("IdleBehavior"): machine.behavior.value,
-            tag("InstanceSecret"): machine.secret,
+            tag("InstanceType"): vm.type,
+            tag("IdleBehavior"): vm.behavior.value,
+            tag("InstanceSecret"): vm.secret,
         }
 
-    def _kept_tags(self, machine: CloudMachine) -> dict[str, str]:
+    def _kept_tags(self, vm: CloudMachine) -> dict[str, str]:
         """The tags from which a later dispatcher learns the state of a VM."""
         return {
             name: value
-            for name, value in self._tags(machine).items()
+            for name, value in self._tags(vm).items()
             if name in map(self.settings.tag, _KEPT)
         }
 
-    def _tag_again(self, machine: CloudMachine) -> None:
+    def _tag_again(self, vm: CloudMachine) -> None:
         """The list shows other tags: it may be old, or they were not set, or were changed from
         outside.
         """
         now = self._clock()
         # Tags that were set a moment ago may be missing from a list that the cloud made earlier.
-        if now - machine.tagged >= self.settings.sync_interval / 2:
-            self._spawn(self._tag(machine), f"tag {machine.name}")
+        if now - vm.tagged >= self.settings.sync_interval / 2:
+            self._spawn(self._tag(vm), f"tag {vm.name}")
 
-    async def _tag(self, machine: CloudMachine) -> bool:
+    async def _tag(self, vm: CloudMachine) -> bool:
         """Set the tags of a VM; whether the cloud has taken them."""
-        machine.tagged, behavior = self._clock(), machine.behavior
+        vm.tagged, behavior = self._clock(), vm.behavior
         try:
-            await self._calls.make("SetTags", self._driver.tag(machine.name, self._tags(machine)))
+            await self._calls.make("SetTags", self._driver.tag(vm.name, self._tags(vm)))
         except LadingError as error:
-            event(_logger, "tags not set", instance=machine.name, why=error.message)
+            event(_logger, "tags not set", instance=vm.name, why=error.message)
             return False
         # It may have changed during the call.
-        machine.is_tagged = machine.behavior is behavior
-        return machine.is_tagged
+        vm.is_tagged = vm.behavior is behavior
+        return vm.is_tagged
 
     # Listing.
 
@@ -343,31 +331,23 @@ class InstancePool:
             asked = error.pause if isinstance(error, RateLimited) else None
             return max(asked or 0.0, self.settings.busy_sync_interval)
         self.fault = ""
-        for machine in list(self.machines.values()):
-            if machine.phase is InstancePhase.SHUTDOWN:
-                self._remove(machine)
+        for vm in list(self.machines.values()):
+            if vm.phase is InstancePhase.SHUTDOWN:
+                self._remove(vm)
         return self.settings.sync_interval
 
     def _is_busy(self) -> bool:
         return any(
-            machine.phase is InstancePhase.SHUTDOWN
-            or machine.misses
-            or (machine.instance is not None and not machine.address)
-            for machine in self.machines.values()
+            vm.phase is InstancePhase.SHUTDOWN
+            or vm.misses
+            or (vm.instance is not None and not vm.address)
+            for vm in self.machines.values()
         )
 
     def _take_in(self, listed: Iterable[Instance]) -> None:
         """Learn from the instances of a list."""
-        by_id = {
-            machine.instance.id: machine
-            for machine in self.machines.values()
-            if machine.instance is not None
-        }
-        by_secret = {
-            machine.secret: machine
-            for machine in self.machines.values()
-            if machine.instance is None
-        }
+        by_id = {vm.instance.id: vm for vm in self.machines.values() if vm.instance is not None}
+        by_secret = {vm.secret: vm for vm in self.machines.values() if vm.instance is None}
         for instance in listed:
             matched = by_id.get(instance.id)
             # The secret connects a created VM with its list entry when the call of its creation
@@ -387,32 +367,28 @@ class InstancePool:
         mark = self.settings.tag("InstanceSetID")
         # A list may name an instance twice.
         ours = {
-            instance.id: instance
-            for instance in instances
-            if instance.tags.get(mark) == self.settings.set_id
+            listed.id: listed
+            for listed in instances
+            if listed.tags.get(mark) == self.settings.set_id
         }
         self._take_in(ours.values())
-        for machine in list(self.machines.values()):
-            if (
-                machine.instance is not None
-                and machine.instance.id not in ours
-                and machine.created < began
-            ):
-                self._miss(machine)
-        self.journal.keep(ours.keys() | {machine.name for machine in self.machines.values()})
+        for vm in list(self.machines.values()):
+            if vm.instance is not None and vm.instance.id not in ours and vm.created < began:
+                self._miss(vm)
+        self.journal.keep(ours.keys() | {vm.name for vm in self.machines.values()})
         if not self.listed:
             self.listed = True
             self._consumer.touched()
 
-    def _refresh(self, machine: CloudMachine, instance: Instance) -> None:
-        machine.misses = 0
-        if not machine.going and any(
-            instance.tags.get(name) != value for name, value in self._kept_tags(machine).items()
+    def _refresh(self, vm: CloudMachine, instance: Instance) -> None:
+        vm.misses = 0
+        if not vm.going and any(
+            instance.tags.get(name) != value for name, value in self._kept_tags(vm).items()
         ):
-            self._tag_again(machine)
-        if instance.address and instance.address != machine.address:
-            machine.instance = instance
-            machine.changed.set()
+            self._tag_again(vm)
+        if instance.address and instance.address != vm.address:
+            vm.instance = instance
+            vm.changed.set()
 
     def _find(self, instance: Instance) -> None:
         """Add a VM that an earlier dispatcher made, or that was missing from lists: then its times
@@ -422,7 +398,7 @@ class InstancePool:
         before = self._given_up.pop(instance.id, GivenUp(now, now, ""))
         type_ = instance.tags.get(tag("InstanceType"), "")
         behavior = instance.tags.get(tag("IdleBehavior"), "")
-        machine = CloudMachine(
+        vm = CloudMachine(
             key=instance.id,
             type=type_,
             secret=instance.tags.get(tag("InstanceSecret"), ""),
@@ -436,57 +412,49 @@ class InstancePool:
         )
         record = self.journal.find(instance.id)
         if record is not None:
-            machine.created = self._on_clock(record.created)
-            machine.since = (
-                min(machine.since, self._on_clock(record.waited_since))
+            vm.created = self._on_clock(record.created)
+            vm.since = (
+                min(vm.since, self._on_clock(record.waited_since))
                 if record.waited_since
-                else machine.since
+                else vm.since
             )
-        self._note(machine)
-        self.machines[machine.key] = machine
-        event(
-            _logger, "instance found", instance=machine.name, type=type_, behavior=machine.behavior
-        )
-        self._spawn(self._watch.keep(machine), f"keep {machine.name}", machine)
+        self._note(vm)
+        self.machines[vm.key] = vm
+        event(_logger, "instance found", instance=vm.name, type=type_, behavior=vm.behavior)
+        self._spawn(self._watch.keep(vm), f"keep {vm.name}", vm)
         self.touch()
         if before.why:
-            self.shut_down(machine, before.why)
+            self.shut_down(vm, before.why)
 
-    def _adopt(self, machine: CloudMachine, instance: Instance) -> None:
+    def _adopt(self, vm: CloudMachine, instance: Instance) -> None:
         """Take over a VM that the cloud has made."""
-        if machine.instance is not None:
+        if vm.instance is not None:
             return
-        machine.instance = instance
-        if machine.phase is InstancePhase.SHUTDOWN:
+        vm.instance = instance
+        if vm.phase is InstancePhase.SHUTDOWN:
             self._list_now.set()
         else:
-            machine.take(InstanceEvent.CREATED, now=self._clock())
-            self._note(machine)
-            self._tell(machine.name, f"{machine.type} made")
+            vm.take(InstanceEvent.CREATED, now=self._clock())
+            self._note(vm)
+            self._tell(vm.name, f"{vm.type} made")
             event(
-                _logger,
-                "instance made",
-                instance=machine.name,
-                type=machine.type,
-                address=instance.address,
+                _logger, "instance made", instance=vm.name, type=vm.type, address=instance.address
             )
             if instance.address:
-                machine.changed.set()
+                vm.changed.set()
             else:
                 self._list_now.set()
-            self._spawn(self._watch.keep(machine), f"keep {machine.name}", machine)
+            self._spawn(self._watch.keep(vm), f"keep {vm.name}", vm)
             self.touch()
 
-    def _note(self, machine: CloudMachine) -> None:
+    def _note(self, vm: CloudMachine) -> None:
         """Store the time of its creation, and the beginning of the wait for it, over a restart."""
         # The monotonic clock begins anew with the process (or the machine): the journal has wall
         # time.
         offset = self._wall() - self._clock()
-        waited = machine.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
+        waited = vm.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
         self.journal.note(
-            machine.name,
-            created=machine.created + offset,
-            waited_since=machine.since + offset if waited else 0.0,
+            vm.name, created=vm.created + offset, waited_since=vm.since + offset if waited else 0.0
         )
 
     def _tell(self, name: str, message: str, *, is_fault: bool = False) -> None:
@@ -501,73 +469,67 @@ class InstancePool:
         # longer.
         return min(now, moment - self._wall() + now)
 
-    def _miss(self, machine: CloudMachine) -> None:
-        machine.misses += 1
+    def _miss(self, vm: CloudMachine) -> None:
+        vm.misses += 1
         # A connection proves that the VM is alive, even if it is missing from lists. A VM that is
         # being removed may keep its connection to the end.
-        if machine.misses >= self.settings.misses and (
-            machine.link is None or machine.phase is InstancePhase.SHUTDOWN
+        if vm.misses >= self.settings.misses and (
+            vm.link is None or vm.phase is InstancePhase.SHUTDOWN
         ):
-            self._lose(machine)
+            self._lose(vm)
 
-    def _lose(self, machine: CloudMachine) -> None:
+    def _lose(self, vm: CloudMachine) -> None:
         """Remove a VM that is gone."""
-        before, now = machine.phase, self._clock()
-        self._counts.gone(before, now - machine.since)
+        before, now = vm.phase, self._clock()
+        self._counts.gone(before, now - vm.since)
         if before in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
             self._counts.boot("disappeared")
-        self._tell(machine.name, f"{machine.type} gone", is_fault=not machine.why)
-        if not machine.why:
-            lost = self._collector.collect(
-                machine, f"it disappeared while {before}", has_failed=True
-            )
-            self._spawn(lost, f"logs of {machine.name}")
-        event(_logger, "instance gone", instance=machine.name, type=machine.type, was=before)
+        self._tell(vm.name, f"{vm.type} gone", is_fault=not vm.why)
+        if not vm.why:
+            lost = self._collector.collect(vm, f"it disappeared while {before}", has_failed=True)
+            self._spawn(lost, f"logs of {vm.name}")
+        event(_logger, "instance gone", instance=vm.name, type=vm.type, was=before)
         self._given_up = {
             id: past for id, past in self._given_up.items() if now - past.at < _REMEMBERED
         }
         unwell = (
-            machine.since
-            if before in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
-            else machine.answered_at
+            vm.since if before in (InstancePhase.UNKNOWN, InstancePhase.BOOTING) else vm.answered_at
         )
-        self._given_up[machine.name] = GivenUp(now, unwell, machine.why)
-        if machine.kind is not None and machine.kind.preemptible and not machine.why:
-            self._losses.note(
-                machine.kind, machine.instance.zone if machine.instance is not None else ""
-            )
-        machine.take(InstanceEvent.VANISHED, now=now)
-        self._consumer.vanished(machine)
-        self._forget(machine)
+        self._given_up[vm.name] = GivenUp(now, unwell, vm.why)
+        if vm.kind is not None and vm.kind.preemptible and not vm.why:
+            self._losses.note(vm.kind, vm.instance.zone if vm.instance is not None else "")
+        vm.take(InstanceEvent.VANISHED, now=now)
+        self._consumer.vanished(vm)
+        self._forget(vm)
 
-    def _forget(self, machine: CloudMachine) -> None:
-        self.machines.pop(machine.key, None)
-        machine.phase = InstancePhase.GONE
-        machine.changed.set()
-        if machine.task is not None and machine.task is not asyncio.current_task():
-            machine.task.cancel()
+    def _forget(self, vm: CloudMachine) -> None:
+        self.machines.pop(vm.key, None)
+        vm.phase = InstancePhase.GONE
+        vm.changed.set()
+        if vm.task is not None and vm.task is not asyncio.current_task():
+            vm.task.cancel()
         self.touch()
 
-    def _remove(self, machine: CloudMachine) -> None:
+    def _remove(self, vm: CloudMachine) -> None:
         now = self._clock()
         if (
-            machine.instance is not None
-            and (machine.phase is InstancePhase.SHUTDOWN)
-            and _due(machine, self.settings, now)
+            vm.instance is not None
+            and (vm.phase is InstancePhase.SHUTDOWN)
+            and _due(vm, self.settings, now)
         ):
-            machine.asked = now
-            self._spawn(self._destroy(machine), f"destroy {machine.name}")
+            vm.asked = now
+            self._spawn(self._destroy(vm), f"destroy {vm.name}")
 
-    async def _destroy(self, machine: CloudMachine) -> None:
-        if not machine.logs_kept:
+    async def _destroy(self, vm: CloudMachine) -> None:
+        if not vm.logs_kept:
             # Before the first call: afterwards nobody can ask the VM, and some clouds drop its
             # console.
-            machine.logs_kept = True
-            await self._collector.collect(machine, machine.why, has_failed=machine.has_failed)
+            vm.logs_kept = True
+            await self._collector.collect(vm, vm.why, has_failed=vm.has_failed)
         try:
-            await self._calls.make("Destroy", self._driver.destroy(machine.name))
+            await self._calls.make("Destroy", self._driver.destroy(vm.name))
         except LadingError as error:
-            event(_logger, "instance not removed", instance=machine.name, why=error.message)
+            event(_logger, "instance not removed", instance=vm.name, why=error.message)
 
     # Verdicts.
 
@@ -586,24 +548,22 @@ class InstancePool:
     def _check(self) -> float | None:
         """Find VMs to remove; return the time of the next check."""
         now, moments = self._clock(), []
-        for machine in list(self.machines.values()):
-            why = verdict(
-                machine.facts, self.settings.times, now=now, over_quota=self.wanted_by_others
-            )
+        for vm in list(self.machines.values()):
+            why = verdict(vm.facts, self.settings.times, now=now, over_quota=self.wanted_by_others)
             if why:
                 try:
-                    self.shut_down(machine, why)
+                    self.shut_down(vm, why)
                 except IllegalTransition as error:
-                    event(_logger, "verdict dropped", instance=machine.name, why=error.message)
-            moments.append(next_moment(machine.facts, self.settings.times, now=now))
+                    event(_logger, "verdict dropped", instance=vm.name, why=error.message)
+            moments.append(next_moment(vm.facts, self.settings.times, now=now))
         moments.append(self.present_limits().next_moment(now=now))
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def _spawn(self, work: Work, name: str, machine: CloudMachine | None = None) -> None:
+    def _spawn(self, work: Work, name: str, vm: CloudMachine | None = None) -> None:
         assert self._tasks is not None
         task = self._tasks.create_task(work, name=name)
-        if machine is not None:
-            machine.task = task
+        if vm is not None:
+            vm.task = task
 
     def present_limits(self) -> cloud_limits.Limits:
         """The limits, with the types that were taken away lately."""
@@ -611,12 +571,8 @@ class InstancePool:
 
     def by_name(self) -> Mapping[str, CloudMachine]:
         """The VMs by name."""
-        return {machine.name: machine for machine in self.machines.values()}
+        return {vm.name: vm for vm in self.machines.values()}
 
 
-def _due(machine: CloudMachine, settings: CloudSettings, now: float) -> bool:
-    return (
-        machine.asked is None
-        or machine.asked < machine.since
-        or now - machine.asked >= settings.shutdown_timeout
-    )
+def _due(vm: CloudMachine, settings: CloudSettings, now: float) -> bool:
+    return vm.asked is None or vm.asked < vm.since or now - vm.asked >= settings.shutdown_timeout
