@@ -137,6 +137,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_kubernetes_tracing.py": (
         "dispatch.fleets.kubernetes", "supervisor.container_trace", "process.tracing",
     ),
+    "tests/system/test_libraries.py": ("client.remote_files",),
     "tests/system/test_live_logs.py": (
         "api.container_access", "cli.running.following", "cli.running.requests", "supervisor.logs",
     ),
@@ -281,6 +282,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
         "tests/system/test_tes_clients.py",
         "tests/system/test_wes.py",
     ),
+    "requirements/libraries.txt": ("tests/system/test_libraries.py",),
     "requirements/kubernetes*": ("tests/system/kubernetes_control.py",),
     "requirements/kustomize*": ("tests/system/kubernetes_control.py",),
     "requirements/release.txt": ("tests/system/test_packaging.py",),

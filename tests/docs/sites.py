@@ -197,6 +197,7 @@ SITES: Final[Mapping[str, Site]] = {
     "docs/python.md": Site(
         f"{UP}\n{IMAGE} /usr/bin/python3\n{COUNTS}", ("crun", "/usr/bin/python3")
     ),
+    "docs/mcp.md": Site(TOOLS, ("crun",)),
     "docs/gpus.md": Site(GPUS, ("crun",)),
     "docs/reuse.md": Site(TOOLS + COUNTS, ("crun",)),
     "docs/secrets.md": Site(TOOLS, ("crun",)),

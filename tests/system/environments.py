@@ -49,6 +49,7 @@ ENVIRONMENTS: Final = {
     "snakemake": Environment("snakemake.txt", "test"),
     "ga4gh-clients": Environment("ga4gh-clients.txt", "test"),
     "crates": Environment("crates.txt", "system"),
+    "libraries": Environment("libraries.txt", "system"),
     "snakemake-tes": Environment("snakemake-tes.txt", "system"),
     "toil": Environment("toil.txt", "nightly", ("--no-deps",)),
     "hyperqueue": Environment("hyperqueue.txt", ""),

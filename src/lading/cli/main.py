@@ -55,6 +55,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.running.costs",
             "Show the cost of requests, savings by reuse, and losses.",
         ),
+        "mcp": (
+            "lading.cli.assistants.command",
+            "Serve an assistant: requests, reasons, logs, small files; read-only.",
+        ),
         "open": ("lading.cli.opening", "Open the page of the server in a browser, logged in."),
     },
     "Data": {
@@ -170,7 +174,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 # They handle signals themselves.
-_SERVICES = ("up", "dispatch", "hpc", "mount", "cloud", "kubernetes")
+_SERVICES = ("up", "dispatch", "hpc", "mount", "mcp", "cloud", "kubernetes")
 _EPILOG = (
     "Commands use the site of --site, else of ARVADOS_API_HOST and ARVADOS_API_TOKEN, "
     "else of the last login, else of this machine."

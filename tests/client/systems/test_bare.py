@@ -27,6 +27,7 @@ _OF_EXTRAS = {
     "lading.process.gpus.inventory": "yaml",
     "lading.client.mount.fuse": "mfusepy",
     "lading.client.remote_files.fsspec_system": "fsspec",
+    "lading.cli.assistants.server": "mcp",
 }
 _COMMAND = """
 import sys
