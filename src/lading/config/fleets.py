@@ -127,7 +127,7 @@ class Kubernetes:
         {},
         "Kinds of nodes, by names of your own: `VCPUs`, `RAM`, `Scratch`, `GPUs`, `Price`,"
         " `Partitions`, `Closed`, `NodeSelector`, `Tolerations`, `PriorityClass`, `RuntimeClass`,"
-        " `GPUResource`, `GPUStack`, `GPUMemory`.",
+        " `GPUResource`, `GPUStack`, `GPUMemory`, `GPUType`, `GPUDriverVersion`, `GPUShared`.",
         private=True,
     )
     NodeCacheDirectory: str = key(

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lading.config.sections import key, section
+from lading.core.containers.gpu_words import STACKS
 from lading.core.errors import Invalid
+from lading.core.gpus.models import read_model
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import Gpu, InstanceType, with_preemptible
 
@@ -15,7 +17,8 @@ from lading.core.scheduling.instance_types import Gpu, InstanceType, with_preemp
 class GPUSettings:
     """The GPUs of an instance type."""
 
-    Stack: str = key("", "`cuda` or `rocm`.")
+    Stack: str = key("", "`cuda`, `rocm` or `oneapi`; empty: that of the model.")
+    Model: str = key("", "Model, such as `a100`, which tells what other keys leave out.")
     DriverVersion: str = key("", "Version of the driver, such as 12.2.")
     HardwareTarget: list[str] = key([], "Compute capabilities (`cuda`) or architectures (`rocm`).")
     DeviceCount: int = key(0, "Number of GPUs.")
@@ -50,16 +53,18 @@ def instance_types(
 
 
 def _instance_type(name: str, settings: InstanceTypeSettings) -> InstanceType:
+    model = read_model(settings.GPU.Model)
     gpu = Gpu(
-        stack=settings.GPU.Stack,
+        stack=settings.GPU.Stack or model.stack,
         count=settings.GPU.DeviceCount,
         driver=settings.GPU.DriverVersion,
-        targets=tuple(settings.GPU.HardwareTarget),
-        vram=settings.GPU.VRAM,
+        targets=tuple(dict.fromkeys((*settings.GPU.HardwareTarget, *model.kinds))),
+        vram=settings.GPU.VRAM or model.memory,
     )
-    if gpu.count and gpu.stack not in ("cuda", "rocm"):
+    if gpu.count and gpu.stack not in STACKS:
         raise Invalid(
-            f"configuration: InstanceTypes.{name}.GPU.Stack: {gpu.stack!r}; it must be cuda or rocm"
+            f"configuration: InstanceTypes.{name}.GPU.Stack: {gpu.stack!r}; it must be one of "
+            f"{', '.join(STACKS)}"
         )
     return InstanceType(
         name=name,

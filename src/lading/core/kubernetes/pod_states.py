@@ -71,7 +71,10 @@ _WORDS: tuple[tuple[str, tuple[str, str]], ...] = (
     ("insufficient cpu", ("lacks CPUs", "lack CPUs")),
     ("insufficient memory", ("lacks RAM", "lack RAM")),
     ("insufficient ephemeral-storage", ("lacks disk", "lack disk")),
-    ("insufficient nvidia.com/gpu", ("lacks GPUs", "lack GPUs")),
+    *(
+        (f"insufficient {maker}", ("lacks GPUs", "lack GPUs"))
+        for maker in ("nvidia.com/", "amd.com/gpu", "gpu.intel.com/")
+    ),
     ("insufficient ", _LACKS),
     ("too many pods", ("has as many Pods as it may", "have as many Pods as they may")),
     ("untolerated taint", (f"has {_TAINTED}", f"have {_TAINTED}")),

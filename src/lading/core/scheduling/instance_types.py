@@ -31,6 +31,8 @@ from lading.core.resources import Resources, format_bytes
 # The kernel of a VM keeps a twentieth of the RAM of its type.
 _KEPT = 20
 _PREEMPTIBLE = ".preemptible"
+SHARED = "shared"
+"""The kind of GPUs that several containers use at a time."""
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,12 +186,9 @@ def gpu_lack(asked: Gpu, offered: Gpu) -> str:
     has and what is needed; "" if they do.
     """
     if offered.count < asked.count:
-        needed = f"{asked.count} {'is' if asked.count == 1 else 'are'} needed"
-        return (
-            f"it has too few GPUs: {offered.count}, and {needed}"
-            if offered.count
-            else "it has no GPUs"
-        )
+        return _number_lack(asked.count, offered.count)
+    if SHARED in offered.targets and (lack_of_sharing := _sharing_lack(asked)):
+        return lack_of_sharing
     if asked.stack != offered.stack:
         return f"its GPUs are for {offered.stack or 'no stack'}, and {asked.stack} is needed"
     if offered.vram < asked.vram:
@@ -208,6 +207,18 @@ def gpu_lack(asked: Gpu, offered: Gpu) -> str:
         own = " and ".join(offered.targets) or "no known one"
         return f"its GPUs are of another kind: {own}, and {' or '.join(asked.targets)} is needed"
     return ""
+
+
+def _number_lack(asked: int, offered: int) -> str:
+    needed = f"{asked} {'is' if asked == 1 else 'are'} needed"
+    return f"it has too few GPUs: {offered}, and {needed}" if offered else "it has no GPUs"
+
+
+def _sharing_lack(asked: Gpu) -> str:
+    """Reason that GPUs which several containers use at a time are none for a container, or ""."""
+    if SHARED not in asked.targets:
+        return f"its GPUs are shared with other containers: ask for the kind {SHARED}"
+    return "" if asked.count == 1 else "its GPUs are shared, and each container gets one alone"
 
 
 def _size_lack(need: Resources, kind: InstanceType) -> str:

@@ -50,6 +50,11 @@ def test_gpus_are_read(tmp_path: Path) -> None:
         stack="cuda", count=2, driver="12.2", targets=("8.0",), vram=40 * GIB
     )
     assert found.types[0].resources.gpus == 2
+    model = "GPU: {Model: nvidia-a100-80gb, DeviceCount: 1}"
+    described = read(tmp_path, f"InstanceTypes: {{g: {{VCPUs: 8, RAM: 64GiB, {model}}}}}")
+    assert described.types[0].gpu == Gpu(
+        stack="cuda", count=1, targets=("8.0", "a100"), vram=80 * GIB
+    )
 
 
 def test_loopback_needs_no_types(tmp_path: Path) -> None:
@@ -69,7 +74,7 @@ def test_loopback_needs_no_types(tmp_path: Path) -> None:
         ),
         (
             "InstanceTypes: {a: {VCPUs: 1, RAM: 1GiB, GPU: {Stack: cude, DeviceCount: 1}}}",
-            r"InstanceTypes\.a\.GPU\.Stack: 'cude'; it must be cuda or rocm",
+            r"InstanceTypes\.a\.GPU\.Stack: 'cude'; it must be one of cuda, rocm, oneapi",
         ),
         (
             SMALL + "Containers: {MaximumPriceFactor: -1}",

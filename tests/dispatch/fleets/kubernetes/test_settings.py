@@ -8,6 +8,7 @@ import pytest
 from lading.config.site import load
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, MIB, Resources
+from lading.core.scheduling.instance_types import Gpu
 from lading.dispatch.fleet import FleetSite
 from lading.dispatch.fleets.kubernetes.settings import KubernetesSettings, read_settings
 from lading.testing.containers import TOKEN
@@ -74,6 +75,32 @@ def test_a_kind_of_node_has_gpus_tolerations_and_classes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("keys", "gpu"),
+    [
+        ({}, Gpu(stack="cuda", count=2)),
+        (
+            {"NodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}},
+            Gpu(stack="cuda", count=2, targets=("8.0", "a100"), vram=40 * GIB),
+        ),
+        (
+            {"GPUResource": "nvidia.com/mig-1g.10gb", "GPUDriverVersion": "12.4"},
+            Gpu(stack="cuda", count=2, targets=("1g.10gb",), vram=10 * GIB, driver="12.4"),
+        ),
+        (
+            {"GPUResource": "amd.com/gpu", "GPUType": ["mi250"]},
+            Gpu(stack="rocm", count=2, targets=("mi250", "gfx90a")),
+        ),
+        ({"GPUResource": "gpu.intel.com/i915"}, Gpu(stack="oneapi", count=2)),
+        ({"GPUResource": "nvidia.com/gpu.shared"}, Gpu(stack="cuda", count=2, targets=("shared",))),
+        ({"GPUShared": True}, Gpu(stack="cuda", count=2, targets=("shared",))),
+        ({"GPUResource": "x.org/y", "GPUStack": "rocm"}, Gpu(stack="rocm", count=2)),
+    ],
+)
+def test_resources_and_labels_tell_what_gpus_are(keys: dict[str, Any], gpu: Gpu) -> None:
+    assert read(Nodes={"n": {**PLAIN, "GPUs": 2, **keys}}).kinds["n"].gpu == gpu
+
+
+@pytest.mark.parametrize(
     ("section", "said"),
     [
         ({"Image": ""}, "Kubernetes.Image: ''; name the image"),
@@ -87,6 +114,10 @@ def test_a_kind_of_node_has_gpus_tolerations_and_classes() -> None:
         ({"Nodes": {"n": {"VCPUs": 1, "RAM": 1}}}, "Nodes.n: .*Scratch"),
         ({"Nodes": {"n": {**PLAIN, "VCPU": 1}}}, "Nodes.n: .*VCPU"),
         ({"Nodes": {"n": {**PLAIN, "RAM": "much"}}}, "Nodes.n: not a size"),
+        (
+            {"Nodes": {"n": {**PLAIN, "GPUs": 1, "GPUResource": "x.org/y"}}},
+            "Nodes.n.GPUStack: ''; x.org/y does not tell it",
+        ),
         ({"Nodes": {"n": {**PLAIN, "VCPUs": 0}}}, "Nodes.n: .* must be above 0"),
     ],
 )

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from lading.config.fleets import Kubernetes
 from lading.config.site import Config
+from lading.core.containers.gpu_words import STACKS
 from lading.core.errors import Invalid
+from lading.core.gpus.models import read_model
+from lading.core.kubernetes.gpu_resources import describe_gpus, with_sharing
 from lading.core.kubernetes.pod_manifest import ISOLATIONS, OWN_LABELS, NodeKind, PodSettings
 from lading.core.quantities import parse_size
 from lading.core.resources import Resources
@@ -69,8 +73,11 @@ class _Kind(msgspec.Struct, forbid_unknown_fields=True, rename="pascal"):
     priority_class: str = ""
     runtime_class: str = ""
     gpu_resource: str = msgspec.field(default="nvidia.com/gpu", name="GPUResource")
-    gpu_stack: str = msgspec.field(default="cuda", name="GPUStack")
+    gpu_stack: str = msgspec.field(default="", name="GPUStack")
     gpu_memory: int | str = msgspec.field(default=0, name="GPUMemory")
+    gpu_type: list[str] = msgspec.field(default_factory=list, name="GPUType")
+    gpu_driver_version: str = msgspec.field(default="", name="GPUDriverVersion")
+    gpu_shared: bool = msgspec.field(default=False, name="GPUShared")
 
 
 def read_settings(site: FleetSite) -> KubernetesSettings:
@@ -160,7 +167,7 @@ def _kind(name: str, value: Mapping[str, Any]) -> NodeKind:
     if parsed.vcpus < 1 or ram < 1 or scratch < 1:
         raise Invalid(f"{where}: VCPUs, RAM and Scratch must be above 0")
     tolerations: tuple[JsonObject, ...] = tuple(dict(each) for each in parsed.tolerations)
-    gpu = Gpu(stack=parsed.gpu_stack, count=parsed.gpus, vram=vram) if parsed.gpus else None
+    gpu = _gpus(where, parsed, vram) if parsed.gpus else None
     return NodeKind(
         name=name,
         capacity=Resources(parsed.vcpus, ram, scratch, parsed.gpus),
@@ -174,3 +181,23 @@ def _kind(name: str, value: Mapping[str, Any]) -> NodeKind:
         gpu_resource=parsed.gpu_resource,
         price=parsed.price,
     )
+
+
+def _gpus(where: str, kind: _Kind, memory: int) -> Gpu:
+    """The GPUs of a kind of node; what is configured comes before what names tell. `memory` is
+    bytes of each. Raises Invalid.
+    """
+    words = [word for entry in kind.gpu_type for word in (entry, *read_model(entry).kinds)]
+    gpus = describe_gpus(
+        kind.gpu_resource, kind.node_selector, count=kind.gpus, kinds=tuple(dict.fromkeys(words))
+    )
+    stack = kind.gpu_stack or gpus.stack
+    if stack not in STACKS:
+        raise Invalid(
+            f"{where}.GPUStack: {stack!r}; {kind.gpu_resource} does not tell it: it must be one of"
+            f" {', '.join(STACKS)}"
+        )
+    gpus = structs.replace(
+        gpus, stack=stack, vram=memory or gpus.vram, driver=kind.gpu_driver_version
+    )
+    return with_sharing(gpus) if kind.gpu_shared else gpus
