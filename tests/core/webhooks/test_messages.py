@@ -51,3 +51,15 @@ def test_any_name_can_be_sent(name: str) -> None:
 def test_an_event_without_attributes_has_a_sentence() -> None:
     plain = {**made(), "type": "lading.webhook.test", "data": {"properties": {"text": "x"}}}
     assert sentence(plain) == "webhook test (zzzzz-xvhdp-000000000000001)"
+
+
+def test_the_end_of_a_run_is_a_sentence() -> None:
+    counts = {"done": 1, "total": 2, "failed": 1}
+    run = {"attempt": 1, "number": 1, "state": "failed", "counts": counts}
+    properties = {"new_attributes": {"name": "cohort-7"}, "run": run, "text": "x"}
+    ended = {**made(), "type": "lading.group.run_end", "data": {"properties": properties}}
+    assert sentence(ended) == (
+        'run "cohort-7" attempt 1 failed: 1 of 2 done, 1 failed (zzzzz-xvhdp-000000000000001)'
+    )
+    forged = {**ended, "data": {"properties": {"run": "x", "text": "x"}}}
+    assert sentence(forged) == "group run_end (zzzzz-xvhdp-000000000000001)"

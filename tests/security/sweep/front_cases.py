@@ -150,6 +150,8 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "/ui/collections/": ("collections",),
     "/ui/projects/": ("groups",),
     "/ui/runs/": ("groups", "container_requests"),
+    "/ui/templates/": ("workflows",),
+    "/ui/images/": ("collections",),
     "/ui/access/": ("collections", "groups", "container_requests"),
     "/ui/trash/": ("collections", "groups"),
     "/ui/tokens/": ("api_client_authorizations",),
@@ -183,6 +185,7 @@ def page_cases(victim: Victim) -> Iterator[Case]:
         "scopes": "all", "for": victim.user_uuid, "vcpus": "1", "ram": "1 GiB",
         "image": RUNNER, "command": "true", "inputs": "", "environment": "", "run": "forged",
         "digest": "f" * 64, "rights": "read",
+        "version": "1", "consent": "yes", "value:k": "1",
     }  # fmt: skip
     for one in ROUTES:
         pattern = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", one.pattern.pattern)

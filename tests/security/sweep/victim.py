@@ -14,6 +14,7 @@ from lading.core.image_names import IMAGE_HASH, REPO_TAG
 from lading.core.records.access import DISPATCHER_SCOPES
 from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import JSON, Record
+from lading.core.templates.document import TemplateVersion, write_versions
 from lading.core.webhooks.schedule import RetryRules
 from lading.testing.world import WITH_API
 from tests.api.webhooks.fake_sender import DOWN, FakeSender
@@ -174,9 +175,24 @@ async def _plant_data(site: SweepSite, victim: Victim) -> None:
     definition = f"name: {text('workflows.definition')}\n"
     flow = _texts(site, "workflows", "name", "description", definition=definition)
     await it.ok("POST", "workflows", {**flow, "owner_uuid": victim.project}, token=token)
+    await _plant_template(site, token, victim.project)
     row = _texts(site, "logs", "summary", event_type="stderr", object_uuid=made["uuid"])
     row["properties"] = {"text": text("logs.properties")}
     await it.ok("POST", "logs", row, token=token)
+
+
+async def _plant_template(site: SweepSite, token: str, project: str) -> None:
+    text = site.canaries.text
+    words = {"default": text("workflows.definition"), "title": text("workflows.definition")}
+    version = TemplateVersion(
+        number=1,
+        requests=({"command": [text("workflows.definition")], "container_image": RUNNER},),
+        properties={"k": {"type": "string", **words}},
+        note=text("workflows.definition"),
+    )
+    template = _texts(site, "workflows", "name", "description", owner_uuid=project)
+    template["definition"] = write_versions([version])
+    await site.world.ok("POST", "workflows", template, token=token)
 
 
 def _spec(site: SweepSite, label: str, **more: JSON) -> Record:

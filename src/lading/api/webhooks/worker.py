@@ -28,6 +28,7 @@ from lading.api.metrics import METRICS
 from lading.api.resources import generic
 from lading.api.services import ApiServices
 from lading.api.webhooks.receivers import WebhookSender
+from lading.api.webhooks.run_ends import RunEndTeller
 from lading.core.ids import is_user
 from lading.core.quantities import later, parse_time
 from lading.core.records.access import Principal
@@ -49,7 +50,7 @@ from lading.core.webhooks.schedule import (
 from lading.core.webhooks.subscription import WebhookState, read_subscription
 from lading.process.concurrency import wait_at_most
 from lading.process.telemetry import event
-from lading.store import permission_queries, records, webhooks
+from lading.store import permission_queries, records, run_ends, webhooks
 from lading.store.background_work import WorkLoop, WorkTasks
 from lading.store.database import Transaction
 from lading.store.leases import WorkLease
@@ -113,6 +114,7 @@ class WebhookWorker:
         # After a failure the webhook is due at a time of its own.
         self._tasks: WorkTasks[WaitingWebhook] = WorkTasks(self._woken.set)
         self._until_next = 0.0
+        self._run_ends = RunEndTeller(services)
         self._is_used = True
         self._is_watching = False
 
@@ -169,6 +171,7 @@ class WebhookWorker:
     async def _sweep(self) -> None:
         async with self._services.database.writing() as tx:
             await webhooks.sweep(tx, now=self._services.clock.now())
+            await run_ends.sweep(tx)
 
     async def _waiting(self) -> list[WaitingWebhook]:
         """The webhooks that have something to send. Others are moved on in the log: most events
@@ -180,12 +183,14 @@ class WebhookWorker:
             self._is_used = await webhooks.has_active(tx)
         if not self._is_used:
             return []
+        # It may write the rows that are looked at next.
+        self._until_next = min(_LONGEST_WAIT, await self._run_ends.look())
         last, now = await latest(services.database), services.clock.now()
         async with services.database.reading() as tx:
             due = await webhooks.due(tx, last=last, now=now, most=_MOST_DUE)
             if next_at := await webhooks.next_due(tx, last=last, now=now):
                 left = (parse_time(next_at) - parse_time(now)).total_seconds()
-                self._until_next = min(left, _LONGEST_WAIT)
+                self._until_next = min(left, self._until_next)
             uuids = [webhook_position.webhook_uuid for webhook_position in due]
             rows = await records.among(tx, WEBHOOKS, "uuid", uuids) if uuids else []
         webhooks_by_uuid = {str(row["uuid"]): row for row in rows}

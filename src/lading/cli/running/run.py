@@ -287,6 +287,10 @@ _record, _doing = option_of("The record"), option_of("What to do")
     "--run", metavar="NAME",
     help="Run of a pipeline that it is a step of; see 'lading runs'.  [default: $LADING_RUN]",
 )  # fmt: skip
+@_record(
+    "--notify", metavar="RECEIVER",
+    help="Tell this URL or e-mail address, or 'me', of the end of the run.",
+)  # fmt: skip
 @_record("--step", metavar="NAME", help="Step of the run.  [default: --name without its number]")
 @_doing("--preview", is_flag=True, help="Show the effect, and do nothing.")
 @_doing("--detach", is_flag=True, help="Submit it, print its uuid and leave.")
@@ -426,7 +430,7 @@ async def _placed(session: CliSession, spec: RequestSpec) -> RequestSpec:
     """The request with the uuid of its project, or of its run."""
     if spec.project:
         spec = structs.replace(spec, project=await find_project(session, spec.project))
-    return (await join_run(session, [spec]))[0] if is_in_run(spec) else spec
+    return (await join_run(session, [spec]))[0] if is_in_run(spec) or spec.notify else spec
 
 
 async def _body(session: CliSession, spec: RequestSpec) -> dict[str, Any]:

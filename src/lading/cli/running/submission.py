@@ -79,6 +79,8 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None = None
     run: str | None = None
     """The run that it is a step of."""
+    notify: str | None = None
+    """The receiver that is told of the end of the run."""
     step: str | None = None
     """The name of its step in the run."""
     priority: int = PRIORITY

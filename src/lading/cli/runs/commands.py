@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "report": "lading.cli.runs.reporting",
     "get": "lading.cli.runs.fetching",
     "rerun": "lading.cli.runs.rerunning",
+    "notify": "lading.cli.runs.notifying",
     "cancel": "lading.cli.runs.ending",
     "rm": "lading.cli.runs.ending",
     "begin": "lading.cli.runs.beginning",

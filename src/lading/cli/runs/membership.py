@@ -27,6 +27,8 @@ async def join_run(session: CliSession, specs: list[RequestSpec]) -> list[Reques
     the same run, whose project is that of the first. Raises Invalid, Forbidden.
     """
     if not specs or not is_in_run(specs[0]):
+        if specs and specs[0].notify:
+            raise Invalid("--notify: tells of the end of a run; name the run with --run")
         return specs
     # Imported here: most requests are in no run.
     import asyncio
@@ -51,7 +53,20 @@ async def join_run(session: CliSession, specs: list[RequestSpec]) -> list[Reques
             await reading.begin(
                 session.api, name, project=specs[0].project, attempt=number, source=source
             )
+    if specs[0].notify:
+        # Before the first step: its end is not missed.
+        await _notify(session, uuid, specs[0].notify)
     return [_member(spec, uuid, number or 1) for spec in specs]
+
+
+async def _notify(session: CliSession, uuid: str, receiver: str) -> None:
+    from lading.cli import display
+    from lading.client.run_records import notifying
+
+    project = await session.api.get("groups", uuid, select=("name",))
+    wish = await notifying.notify(session.api, uuid, str(project["name"]), receiver)
+    if wish.secret:
+        display.note(f"deliveries are signed with {wish.secret}, which is shown this once")
 
 
 def _member(spec: RequestSpec, uuid: str, number: int) -> RequestSpec:

@@ -46,6 +46,7 @@ class LogRowType(StrEnum):
     SECRET_ACCESS = "secret_access"
     SHELL = "shell"
     SHELL_END = "shell_end"
+    RUN_END = "run_end"
 
 
 def check_outsider(event_type: str | None, event_at: str | None) -> None:

@@ -10,6 +10,7 @@ import json
 from typing import Final
 
 from lading.core.records.schema import JSON, Record
+from lading.core.runs.run_ends import end_line
 from lading.core.webhooks.subscription import WebhookFormat
 
 TEST_EVENT: Final = "test"
@@ -40,20 +41,27 @@ def mail_of(event: Record) -> tuple[str, str]:
 
 def sentence(event: Record) -> str:
     """One line about a CloudEvent: type of the record, name, state, uuid."""
-    kind, _, change = str(event["type"]).removeprefix("lading.").rpartition(".")
     new = _new_attributes(event)
     name, state = _line(new.get("name") or ""), _line(new.get("state") or "")
+    run = _properties(event).get("run")
+    if isinstance(run, dict):
+        return f'run "{name}" {_line(end_line(run))} ({_line(event["subject"])})'
+    kind, _, change = str(event["type"]).removeprefix("lading.").rpartition(".")
     words = [_line(kind.replace("_", " "))]
     words += [f'"{name}"'] if name else []
     words.append(f"is {state}" if state else _line(change))
     return f"{' '.join(words)} ({_line(event['subject'])})"
 
 
-def _new_attributes(event: Record) -> Record:
+def _properties(event: Record) -> Record:
     data = event["data"]
     properties = data.get("properties") if isinstance(data, dict) else None
-    found = properties.get("new_attributes") if isinstance(properties, dict) else None
-    return found if isinstance(found, dict) else {}
+    return properties if isinstance(properties, dict) else {}
+
+
+def _new_attributes(event: Record) -> Record:
+    new = _properties(event).get("new_attributes")
+    return new if isinstance(new, dict) else {}
 
 
 def _line(value: JSON) -> str:

@@ -47,6 +47,7 @@ TABLES: Final = (
     "webhook_positions",
     "webhook_letters",
     "webhook_attempts",
+    "run_ends",
     "allocations",
     "memberships",
     "grants",

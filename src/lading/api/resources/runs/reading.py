@@ -106,6 +106,14 @@ async def get_run(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=body)
 
 
+async def run_now(tx: Transaction, project: Record) -> tuple[RunAttempt, RunTotals, Record]:
+    """The latest attempt of a run that is a project, its totals, and the run as lists show it."""
+    subject = _project_run(tx, project, None)
+    counted = await steps.totals(tx, tx.dialect, [subject.scope])
+    totals = summaries.add_up(counted[subject.uuid])
+    return subject.attempt, totals, subject.show(totals)
+
+
 async def list_steps(call: ApiCall) -> ApiResponse:
     """Steps of a run: {"items", "next"}; each is a request with attributes of its container."""
     _check_scopes(call)
