@@ -85,6 +85,7 @@ simulate: ## Run SEEDS seeds of 500 steps of a simulated installation, find all 
 	@scripts/setup.sh test
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 	@$(BIN)/python -m tests.simulation.slurm_scenario --seeds 4 --jobs 1000
+	@$(BIN)/python -m tests.simulation.batch_scenario --jobs 1000
 	@$(BIN)/python -m tests.simulation.kubernetes_scenario --seeds 200
 	@$(BIN)/python -m tests.simulation.fair_scenario --seeds 200
 

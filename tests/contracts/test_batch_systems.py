@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import pytest
 
 from lading.config.batch import BatchSite
 from lading.dispatch.fleets.batch.batch_system import BatchSystem
 from lading.dispatch.fleets.batch_adapters.opening import batch_system
 from lading.testing.conformance.batch_systems import BatchSystemSuite
-from lading.testing.played_scheduler import OWN_USER, Mouth, PlayedScheduler
-from tests.simulation.gridengine_mouth import GridEngineMouth
-
-MOUTHS: Mapping[str, Callable[[PlayedScheduler], Mouth]] = {"gridengine": GridEngineMouth}
+from lading.testing.played_scheduler import OWN_USER, PlayedScheduler
+from tests.simulation.batch_scenario import MOUTHS
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ class GridEngineMouth(Mouth):
         'error: unable to send message to qmaster using port 6444 on host "master": got send error'
     )
     submissions = frozenset({"qsub"})
+    looks = frozenset({"qstat"})
 
     def __init__(self, scheduler: PlayedScheduler) -> None:
         super().__init__(scheduler)

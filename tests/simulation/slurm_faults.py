@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from lading.dispatch.fleets.batch.programs import OutcomeUnknown, ProgramResult, ProgramRunner
 
 _UUIDS = re.compile(r"    uuid=(\S+)\n")
+# The last part of the uuid of a container, or of a token, which is no container's.
+_NAME = re.compile(r"(?<![0-9a-z])[0-9a-z]{15}(?![0-9a-z])")
 _EITHER = (
     "{0}: error: Socket timed out on send/recv operation\n",
     "{0}: error: Batch job submission failed: Zero Bytes were transmitted or received\n",
@@ -61,7 +63,7 @@ class Unreliable:
     """Implements `Runner` over another. `harmed` hears of the containers whose submission failed,
     or was hidden.
 
-    `commands` and `failed` count, `lies` those of `squeue`.
+    `commands` and `failed` count, `lies` those of `looks`, the programs that look at the queue.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Unreliable:
         *,
         seed: int,
         harmed: Callable[[str], None] = lambda _: None,
+        looks: Collection[str] = ("squeue",),
     ) -> None:
         self.malady = malady
         self.commands = self.failed = self.lies = 0
@@ -78,6 +81,7 @@ class Unreliable:
         self._slurm = slurm
         self._random = Random(seed)
         self._harmed = harmed
+        self._looks = looks
         self._lied: set[bool] = set()
         """About the whole queue at the last look at it, about some jobs in the last answer."""
         self._shown: dict[tuple[str, ...], tuple[float, str]] = {}
@@ -108,7 +112,7 @@ class Unreliable:
                     program
                 ),
             )
-        elif program == "squeue" and not done.code:
+        elif program in self._looks and not done.code:
             done = ProgramResult(0, self._colour(tuple(arguments), done.out), "")
         await asyncio.sleep(self._random.uniform(0.0, malady.lag - before))
         return done
@@ -136,8 +140,7 @@ class Unreliable:
         )
         self.lies += said != truth
         if said != truth:
-            shown = frozenset(said.splitlines())
-            self._harm(_containers(line for line in truth.splitlines() if line not in shown))
+            self._harm(_containers(truth) - _containers(said))
         else:
             self._shown[arguments] = now, truth
         return said
@@ -147,9 +150,6 @@ class Unreliable:
             self._harmed(uuid)
 
 
-def _containers(lines: Iterable[str]) -> Iterable[str]:
-    """The containers of rows, by the comments of their jobs (`batch_system.job_mark`)."""
-    for line in lines:
-        mark, token, *names = line.removesuffix("|").rpartition("|")[2].split()
-        del mark
-        yield from (f"{token[:5]}-dz642-{name}" for name in names)
+def _containers(answer: str) -> frozenset[str]:
+    """The containers in an answer, by the marks of their jobs (`batch_system.job_mark`)."""
+    return frozenset(f"zzzzz-dz642-{name}" for name in _NAME.findall(answer))

@@ -242,6 +242,8 @@ class Mouth:
     """What its programs say when the controller is away."""
     submissions: frozenset[str] = frozenset()
     """Its programs that submit jobs."""
+    looks: frozenset[str] = frozenset()
+    """Its programs that look at the whole queue."""
 
     def __init__(self, scheduler: PlayedScheduler) -> None:
         self.scheduler = scheduler

@@ -84,10 +84,10 @@ class ToldSystem:
 
 
 @asynccontextmanager
-async def fleet_of(system: ToldSystem) -> AsyncIterator[BatchFleet]:
+async def fleet_of(system: ToldSystem, *, longest_pause: float = 0.02) -> AsyncIterator[BatchFleet]:
     site = JobSite(directory="/node", command=("supervisor",), template={})
     settings = BatchSettings(
-        token=TOKEN, site=site, poll_period=0.001, shapes_period=0.001, longest_pause=0.02
+        token=TOKEN, site=site, poll_period=0.001, shapes_period=0.001, longest_pause=longest_pause
     )
     async with asyncio.timeout(60), BatchFleet(settings, system) as fleet:
         await until(fleet, lambda: fleet.view().is_known)
@@ -166,7 +166,7 @@ async def test_the_fate_of_another_job_with_the_same_id_is_not_that_of_a_contain
 
 async def test_at_the_quota_a_start_waits_for_the_end_of_a_job() -> None:
     system = ToldSystem(quota=1)
-    async with fleet_of(system) as fleet:
+    async with fleet_of(system, longest_pause=60.0) as fleet:
         await fleet.start(order(ONE))
         start = asyncio.create_task(fleet.start(order(TWO)))
         await until(fleet, lambda: fleet.view().most == 0)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from signal import Signals
@@ -55,6 +55,8 @@ _logger = logging.getLogger("lading.dispatch")
 _SUBMISSIONS = 3
 # Commands that fail in a row before the batch system is taken not to be there.
 _ILL = 3
+# Questions about the ends of jobs in one look.
+_MOST_QUESTIONS = 20
 # Waiting jobs whose reasons are asked for at a time, and seconds between two such questions.
 _MOST_EXPLAINED, _EXPLAINING_PERIOD = 100, 30.0
 
@@ -337,16 +339,14 @@ class BatchFleet:
             # be noticed.
             rows += await self._system.poll()
         missing = [job for job in self._jobs.missing(rows, number) if not self._is_final(job.uuid)]
-        asked = missing[: self._system.most_asked]
-        fates = await self._ask_about(asked)
-        unsettled = self._unsettled(asked, fates)
-        unsettled.update(job.uuid for job in missing[len(asked) :])
-        alive = [row for row in fates or () if row.phase is not JobPhase.ENDED]
+        fates, answered = await self._ask_about(missing)
+        unsettled = self._unsettled(missing, fates, answered)
+        alive = [row for row in fates if row.phase is not JobPhase.ENDED]
         before = self._count_alive()
         self._jobs.observe((*rows, *alive), number, kept=unsettled)
         if self._count_alive() < before:
             self._ended_job.set()
-        self._jobs.explain(fates or ())
+        self._jobs.explain(fates)
         await self._see_shapes()
         self._known = True
         self._failures = 0
@@ -375,35 +375,53 @@ class BatchFleet:
             self._jobs.note_reasons(await self._system.explain(unexplained))
             self._change.set()
 
-    async def _ask_about(self, jobs: Sequence[Job]) -> list[QueueRow] | None:
-        """Fates of jobs that the queue does not show, though their containers have not ended; None
-        if unknown.
+    async def _ask_about(self, jobs: Sequence[Job]) -> tuple[list[QueueRow], set[str]]:
+        """Fates of jobs that the queue does not show, though their containers have not ended, and
+        the ids of the jobs about which there was an answer.
 
         A container is ended or run again for it: no single answer of the queue, cut or old, is
         enough for that.
         """
-        if not jobs:
-            return []
+        ids, size = [job.id for job in jobs], self._system.most_asked
+        questions = [ids[start : start + size] for start in range(0, len(ids), size)]
+        turn = asyncio.Semaphore(_SUBMISSIONS)
+        answers = await asyncio.gather(
+            *(self._ask(question, turn) for question in questions[:_MOST_QUESTIONS])
+        )
+        fates = [row for rows in answers for row in rows or ()]
+        return fates, {
+            job
+            for question, rows in zip(questions, answers, strict=False)
+            if rows is not None
+            for job in question
+        }
+
+    async def _ask(self, jobs: Sequence[str], turn: asyncio.Semaphore) -> list[QueueRow] | None:
+        """Rows of these jobs, None if there is no answer."""
         try:
-            return await self._system.ended([job.id for job in jobs])
+            async with turn:
+                return await self._system.ended(jobs)
         except Unavailable as error:
             event(_logger, f"{self._system.name} does not report the states of jobs", why=error)
             return None
 
-    def _unsettled(self, missing: Sequence[Job], fates: list[QueueRow] | None) -> set[str]:
-        """The containers of missing jobs about which this look says nothing: the accounts did not
-        answer, or may be late.
+    def _unsettled(
+        self, missing: Sequence[Job], fates: Sequence[QueueRow], answered: Collection[str]
+    ) -> set[str]:
+        """The containers of missing jobs about which this look says nothing: there was no answer,
+        or the accounts may be late.
         """
-        if fates is None:
-            return {job.uuid for job in missing}
         now = asyncio.get_running_loop().time()
         accounted = {row.job for row in fates}
-        unaccounted = [job for job in missing if job.id not in accounted]
-        self._missed = {job.id: self._missed.get(job.id, now) for job in unaccounted}
+        unaccounted = [job.id for job in missing if job.id not in accounted]
+        self._missed = {id: self._missed.get(id, now) for id in unaccounted}
         return {
             job.uuid
-            for job in unaccounted
-            if now - self._missed[job.id] < self._system.accounting_delay
+            for job in missing
+            if job.id not in accounted
+            and (
+                job.id not in answered or now - self._missed[job.id] < self._system.accounting_delay
+            )
         }
 
     async def _see_shapes(self) -> None:

@@ -137,7 +137,9 @@ class BatchSystem(Protocol):
 
     @property
     def most_asked(self) -> int:
-        """Number of jobs that `ended` is asked about at a time."""
+        """Number of jobs that `ended` is asked about at a time: 1 where each costs a command, so
+        that one that fails leaves the others settled.
+        """
 
     async def submit(self, request: JobRequest) -> list[str]:
         """Submit a job; return an id for each container. Raises JobRefused, OutcomeUnknown."""

@@ -3,8 +3,7 @@
 - A job asks for its end by USR2 (`-notify`): `qdel` sends it, and KILL when the `notify` time of
   the queue has passed, a minute by default. There is no way to signal the script of a job alone.
 - Priorities are -1023 to 0 for a user; jobs of one priority run in the order of their submission.
-- `qacct` knows of an end some seconds late, and has a job for each call: so few jobs are asked for
-  at a time.
+- `qacct` knows of an end some seconds late, and is called once for each job.
 - Directives in the script are not read (`-C ""`). Scripts are kept where every user of a node
   reads them, so they hold no tokens.
 
@@ -80,7 +79,7 @@ class GridEngine:
 
     name = SYSTEM
     dialect = _DIALECT
-    most_asked = 50
+    most_asked = 1
 
     def __init__(
         self,
