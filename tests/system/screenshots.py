@@ -123,15 +123,17 @@ asyncio.run(main())
     return uuid
 
 
-def _keep(cluster: Cluster) -> tuple[str, str, str, str, str]:
-    """The uuids of a collection of data, its project, the user, a webhook with a dead letter, and a
-    run.
+def _keep(cluster: Cluster) -> tuple[str, ...]:
+    """The uuids of a collection of data, its project, the user, a webhook with a dead letter, a
+    run, and a template.
     """
     project = json.loads(cluster.lading("project", "create", "--json", "Phage lambda").stdout)
     put = ["put", "--json", "--project", project["uuid"], "--name", "reads", str(phage.HERE)]
     collection = json.loads(cluster.lading(*put).stdout)["uuid"]
     run = _run_samples(cluster)
-    return collection, project["uuid"], project["owner_uuid"], _receive(cluster), run
+    template = json.loads(cluster.lading("template", "save", run, "--json").stdout)["uuid"]
+    hook = _receive(cluster)
+    return collection, project["uuid"], project["owner_uuid"], hook, run, template
 
 
 def _run_samples(cluster: Cluster) -> str:

@@ -142,7 +142,10 @@ def test_every_page_of_the_table(
     hook = cluster.lading("webhook", "create", "https://a.example/", "--json").stdout
     webhook = json.loads(hook)["uuid"]
     run = make_run(cluster, f"cohort {look}")
-    uuids = (done, running, collection, project["uuid"], project["owner_uuid"], webhook, run)
+    save = ("template", "save", run, "--name", f"template {look}", "--json")
+    template = json.loads(cluster.lading(*save).stdout)["uuid"]
+    owner = project["owner_uuid"]
+    uuids = (done, running, collection, project["uuid"], owner, webhook, run, template)
     try:
         for visitor in look_at(cluster, chromium, look):
             seen = list(views(visitor.page, visitor.origin, uuids, path="a.txt"))
