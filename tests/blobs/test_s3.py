@@ -15,7 +15,7 @@ from lading.blobs import s3
 from lading.blobs.s3 import S3Volume
 from lading.blobs.volume import open_volume
 from lading.core.errors import Full, Invalid, NotFound, Unavailable
-from tests.s3 import Bucket, make_bucket
+from tests.s3_service import Bucket, make_bucket
 
 FOO = hashlib.md5(b"foo", usedforsecurity=False).hexdigest()
 

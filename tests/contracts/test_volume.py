@@ -20,7 +20,7 @@ from lading.testing.asgi import AsgiTransport
 from lading.testing.blocks import MemoryVolume
 from lading.testing.conformance.volumes import Rot, VolumeSuite
 from tests.blobs.damaged_packs import damage_packed
-from tests.s3 import make_bucket
+from tests.s3_service import make_bucket
 
 
 def _rot_file(root: Path, hash: str) -> None:

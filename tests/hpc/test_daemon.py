@@ -17,7 +17,7 @@ from lading.core.errors import Invalid
 from lading.hpc.daemon import find_home, read_options
 from tests.hpc_daemon import Rig, until
 from tests.reality import need_ipv6
-from tests.s3 import make_bucket
+from tests.s3_service import make_bucket
 
 ENVIRONMENT = {"TLS_PUBLIC_CERT": "c", "TLS_PRIVATE_KEY": "k", "AUTHORIZATION": "a"}
 

@@ -18,7 +18,7 @@ from lading.core.hpc.daemon_configuration import DaemonSettings
 from lading.hpc import delivery
 from lading.hpc.delivery import ATTEMPTS, Delivery, describe, pack, place
 from lading.hpc.layout import DaemonLayout
-from tests.s3 import make_bucket
+from tests.s3_service import make_bucket
 
 OK = b'HTTP/1.1 200 OK\r\nETag: "e1"\r\n\r\n'
 BUSY = b"HTTP/1.1 503 Slow Down\r\n\r\n"

@@ -13,7 +13,7 @@ ALLOWED_IMPORTS = {
     "__future__", "base64", "bisect", "collections", "collections.abc", "csv", "dataclasses",
     "datetime", "enum", "functools", "hashlib", "heapq", "hmac", "html", "ipaddress", "itertools",
     "json", "math", "msgspec", "operator", "posixpath", "re", "shlex", "string", "struct", "types",
-    "typing", "unicodedata", "urllib.parse",
+    "typing", "unicodedata", "urllib.parse", "xml.parsers", "xml.sax.saxutils", "zlib",
 }  # fmt: skip
 IMPURE_CALLS = {
     "open",

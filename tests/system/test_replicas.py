@@ -18,7 +18,7 @@ from lading.client.api import ApiClient
 from lading.client.transport import HttpTransport
 from tests.postgres import PostgresServer
 from tests.reality import need_program, need_root
-from tests.s3 import make_bucket
+from tests.s3_service import make_bucket
 from tests.system.cluster import Cluster
 from tests.system.desk import Desk, desk_of
 from tests.system.replicas import Replicas, kill, log_of, running_replicas

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.reality import need_program
-from tests.s3 import Bucket, make_bucket
+from tests.s3_service import Bucket, make_bucket
 from tests.system.cluster import running_cluster
 from tests.system.test_tes import ENDED, TaskClient, scene, sh
 from tests.tes.outside import mean_server

@@ -23,7 +23,7 @@ from lading.config.log_lines import SystemLogs, Tracing
 from lading.config.logins import LoginSettings, Users
 from lading.config.sections import key, section
 from lading.config.server import API, AuditLogs, PostgreSQL, Services, SQLite
-from lading.config.storage import Collections, VolumeSettings
+from lading.config.storage import S3, Collections, VolumeSettings
 from lading.config.tasks import TES
 from lading.config.webhooks import Mail, Webhooks
 from lading.core.errors import Invalid
@@ -70,6 +70,7 @@ class Config:
     Tracing: Tracing = section(Tracing)
     AuditLogs: AuditLogs = section(AuditLogs)
     Collections: Collections = section(Collections)
+    S3: S3 = section(S3)
     Containers: Containers = section(Containers)
     Local: Local = section(Local)
     Services: Services = section(Services)

@@ -9,6 +9,20 @@ from lading.core.resources import GIB, MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class S3:
+    """Files of collections by the protocol of S3."""
+
+    Host: str = key(
+        "",
+        "Name of a host for S3 beside `/s3` of the server, such as s3.example.org; names of buckets"
+        " may stand before it, so DNS and certificate need s3.example.org and *.s3.example.org.",
+    )
+    UploadLifetime: float = key(
+        604800.0, "Time after which an upload in parts ends that nobody completed.", unit="seconds"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Collections:
     """Blocks and collections."""
 

@@ -29,9 +29,10 @@ _HARMLESS: Final = (
     "application/zip",
 )
 _HARMLESS_KINDS: Final = ("image/", "audio/", "video/", "font/")
-_SANDBOX: Final = (
+SANDBOX: Final = (
     "sandbox; default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'unsafe-inline'"
 )
+"""Content-Security-Policy of a file that a browser might run."""
 SAFE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
@@ -70,7 +71,7 @@ def headers_of(name: str, *, attachment: bool) -> dict[str, str]:
     # Bytes of an unknown kind are downloaded, not shown.
     way = "attachment" if attachment or bare == "application/octet-stream" else "inline"
     headers = {"Content-Type": kind, "Content-Disposition": disposition(way, name), **SAFE_HEADERS}
-    return headers if harmless else {**headers, "Content-Security-Policy": _SANDBOX}
+    return headers if harmless else {**headers, "Content-Security-Policy": SANDBOX}
 
 
 def disposition(way: str, name: str) -> str:

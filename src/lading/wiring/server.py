@@ -39,6 +39,7 @@ from lading.api.assembly import make_app
 from lading.api.bootstrap import FirstTokens
 from lading.api.container_access.port_addresses import PortAddresses, make_sites
 from lading.api.logins.authentication import find_user
+from lading.api.logins.s3_keys import find_s3_secret
 from lading.api.metrics import METRICS
 from lading.blobs.app import make_app as make_block_app
 from lading.blobs.app import owns
@@ -59,7 +60,7 @@ from lading.store.schema import prepare
 from lading.tes.app import owns as owns_task_path
 from lading.tes.wes_app import owns as owns_run_path
 from lading.webdav import file_request
-from lading.wiring.applications.file_servers import make_file_servers
+from lading.wiring.applications.file_servers import OwnedCalls, make_file_servers
 from lading.wiring.applications.ga4gh import make_ga4gh
 from lading.wiring.applications.page import OnDemandPage, is_page_path, owns_socket
 from lading.wiring.directory import DataDirectory, Secrets
@@ -142,15 +143,18 @@ def combine(
     ga4gh: App | None = None,
     page: App | None = None,
     metrics: HttpMetrics | None = None,
+    s3: OwnedCalls | None = None,
 ) -> App:
-    """One application for blocks, files of collections, TES and WES (`ga4gh`), the page and the
-    API, which also answers unknown paths. `metrics` counts the calls of each.
+    """One application for blocks, files of collections, S3, TES and WES (`ga4gh`), the page and
+    the API, which also answers unknown paths. `metrics` counts the calls of each.
     """
+    s3_app = None if s3 is None else s3.app
     if metrics is not None:
         api, blocks, files = (
             metrics.measured(name, application)
             for name, application in (("api", api), ("blocks", blocks), ("files", files))
         )
+        s3_app = metrics.measured("s3", s3_app) if s3_app is not None else None
         ga4gh = metrics.measured("ga4gh", ga4gh) if ga4gh is not None else None
         page = metrics.measured("page", page) if page is not None else None
 
@@ -158,6 +162,7 @@ def combine(
     owners: tuple[tuple[App | None, Callable[[Scope], bool]], ...] = (
         (page, lambda scope: scope["type"] == "websocket" and owns_socket(scope["path"])),
         (api, lambda scope: _is_for_api(scope, sites)),
+        (s3_app, lambda scope: s3 is not None and s3.owns(scope)),
         (files, file_request.is_file_call),
         (ga4gh, lambda scope: owns_task_path(scope["path"]) or owns_run_path(scope["path"])),
         (page, is_page_path),
@@ -231,12 +236,17 @@ async def serve(
             # its callers.
             most = make_limits(config).connections
             async with OwnTransport(api, unix_socket=directory.socket, most=most) as transport:
-                files = make_file_servers(transport, config, directory)
+                files = make_file_servers(
+                    transport,
+                    config,
+                    directory,
+                    find_secret=functools.partial(find_s3_secret, api.services),
+                )
                 ga4gh = make_ga4gh(transport, config, database)
                 page = OnDemandPage(transport, directory.page)
                 logged = read_logged_calls(config.SystemLogs.LogRequests)
                 counting = HttpMetrics(registry, logged, tracer)
-                app = combine(api, blocks, files, sites, ga4gh.app, page, counting)
+                app = combine(api, blocks, files.webdav, sites, ga4gh.app, page, counting, files.s3)
                 heard = (listen, *sites.addresses(listen))
                 tending = (*tending, ga4gh.worker.run)
                 find_holder = functools.partial(find_user, api.services)

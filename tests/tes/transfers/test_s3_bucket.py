@@ -18,7 +18,7 @@ from lading.tes.transfers.endpoints import OutgoingFile
 from lading.tes.transfers.outside_http import OutsideHttp, PassingFault
 from lading.tes.transfers.s3_bucket import S3Bucket, S3Source, S3Target, access_key
 from lading.testing.asgi import AsgiTransport
-from tests.s3 import Bucket, make_bucket
+from tests.s3_service import Bucket, make_bucket
 from tests.tes.outside import MeanServer
 from tests.tes.site import TaskWorld, WithBlocks, make_rules
 from tests.tes.transfers.test_inputs import content, fetched, logs, mount

@@ -145,7 +145,12 @@ TOKENS: Final = RecordType(
         moment("last_used_at", readonly=True),
         text("last_used_by_ip_address", readonly=True),
         sequence("scopes", '["all"], or "METHOD /path" entries.', default=["all"]),
+        flag(
+            "is_s3_key",
+            "Whether it is a key of S3, too; its secret is then stored encrypted beside its hash.",
+        ),
         text("secret_hash", "SHA-256 of the secret.", hidden=True),
+        Field(name="s3_secret", doc="The secret of a key of S3.", hidden=True, sealed=True),
         text("container_uuid", "The one container that this token is for.", hidden=True),
     ),
     actions=(

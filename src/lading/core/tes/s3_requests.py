@@ -6,18 +6,24 @@ uploads.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import html
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lading.core.errors import Malformed
+from lading.core.protocols.aws_signature import (
+    ALGORITHM,
+    UNSIGNED,
+    SigningScope,
+    canonical_request,
+    signature,
+    signed_names,
+    signing_key,
+    string_to_sign,
+)
 from lading.core.tes.locations import PORTS, Location, LocationScheme, encode, parse_location
 
-UNSIGNED = "UNSIGNED-PAYLOAD"
-"""Stands for the hash of a body that is not part of the signature."""
 # Bytes that the path of a canonical request keeps: the unreserved characters and slashes.
 _OF_KEYS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 _MOST_PARTS = 10_000
@@ -103,28 +109,15 @@ def sign(
         "x-amz-content-sha256": payload,
         "x-amz-date": moment,
     }
-    names = ";".join(sorted(signed))
+    pairs = sorted(signed.items())
     # Pairs without a value end in "=" here, and have it in the address already.
-    canonical = "\n".join(
-        [
-            method,
-            location.path,
-            location.query.removeprefix("?"),
-            *(f"{name}:{' '.join(signed[name].split())}" for name in sorted(signed)),
-            "",
-            names,
-            payload,
-        ]
-    )
-    scope = f"{moment[:8]}/{region}/s3/aws4_request"
-    text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{_sha256(canonical)}"
-    derived = f"AWS4{key.secret}".encode()
-    for component in (moment[:8], region, "s3", "aws4_request"):
-        derived = hmac.digest(derived, component.encode(), "sha256")
-    signature = hmac.digest(derived, text.encode(), "sha256").hex()
+    query = location.query.removeprefix("?")
+    canonical = canonical_request(method, location.path, query, pairs, payload)
+    scope = SigningScope(moment[:8], region)
+    message = string_to_sign(canonical, moment=moment, scope=scope)
     authorization = (
-        f"AWS4-HMAC-SHA256 Credential={key.key_id}/{scope}, SignedHeaders={names}, "
-        f"Signature={signature}"
+        f"{ALGORITHM} Credential={key.key_id}/{scope}, SignedHeaders={signed_names(pairs)}, "
+        f"Signature={signature(signing_key(key.secret, scope), message)}"
     )
     return {
         **headers,
@@ -132,10 +125,6 @@ def sign(
         "x-amz-date": moment,
         "authorization": authorization,
     }
-
-
-def _sha256(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

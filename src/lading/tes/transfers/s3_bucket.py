@@ -18,8 +18,8 @@ from typing import Final
 
 from lading.core.data import filetree
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, TooLarge
+from lading.core.protocols.aws_signature import EMPTY_HASH, UNSIGNED
 from lading.core.tes.s3_requests import (
-    UNSIGNED,
     AccessKey,
     BucketPlace,
     ListedObject,
@@ -48,7 +48,6 @@ _MOST_XML: Final = 8 << 20
 # Bytes of a body that is sent at once, and of the pieces of a larger one.
 _ONE_PIECE: Final = 1 << 20
 _PIECE: Final = 1 << 18
-_EMPTY_HASH: Final = hashlib.sha256(b"").hexdigest()
 _Query = Sequence[tuple[str, str]]
 
 
@@ -129,7 +128,7 @@ class S3Bucket:
             region=self._bucket_place.region,
             moment=self._clock().strftime("%Y%m%dT%H%M%SZ"),
             # The MD5 in the headers, which are signed, covers the body.
-            payload=UNSIGNED if body else _EMPTY_HASH,
+            payload=UNSIGNED if body else EMPTY_HASH,
         )
 
     async def check(self, answer: OutsideAnswer, *good: int) -> None:

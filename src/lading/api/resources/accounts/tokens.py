@@ -103,13 +103,22 @@ async def make_token(tx: Transaction, call: ApiCall, attributes: Record) -> tupl
     """Store a new token, of the caller by default, without checks; the record and its secret."""
     secret = call.services.ids.new_secret()
     # Only the hash is stored: the secret is in this answer alone.
-    return await _store(tx, call, attributes, hash_secret(secret)), secret
+    return await _store(tx, call, attributes, hash_secret(secret), secret), secret
 
 
-async def _store(tx: Transaction, call: ApiCall, attributes: Record, secret_hash: str) -> Record:
-    """Store a new token, of the caller by default, with the hash of its secret."""
+async def _store(
+    tx: Transaction, call: ApiCall, attributes: Record, secret_hash: str, secret: str = ""
+) -> Record:
+    """Store a new token, of the caller by default, with the hash of its secret, and with `secret`
+    where it is a key of S3.
+    """
     record = generic.new_record(call, TOKENS, attributes)
     record |= {"secret_hash": secret_hash, "created_by_ip_address": call.address or None}
+    if record["is_s3_key"]:
+        if not secret:
+            raise Invalid("is_s3_key: needs the secret itself; leave the digest of one out")
+        # A signature is verified by computing it, which takes the secret.
+        record["s3_secret"] = secret
     record["expires_at"] = _clamped(call, record["expires_at"])
     await generic.insert(tx, call, TOKENS, record)
     return record
@@ -137,6 +146,8 @@ async def update_token(call: ApiCall) -> ApiResponse:
             _check_within_own_scopes(call, changes)
         if changes.get("expires_at", old["expires_at"]) != old["expires_at"]:
             changes["expires_at"] = _clamped(call, changes["expires_at"])
+        if changes.get("is_s3_key", old["is_s3_key"]) != old["is_s3_key"]:
+            changes |= _without_s3_key(changes)
         if changes.get("owner_uuid", old["owner_uuid"]) != old["owner_uuid"]:
             raise Invalid("owner_uuid: a token stays with its user")
         new = await generic.apply(
@@ -148,6 +159,13 @@ async def update_token(call: ApiCall) -> ApiResponse:
 async def delete_token(call: ApiCall) -> ApiResponse:
     """End a token at once."""
     return await generic.delete_record(call, TOKENS)
+
+
+def _without_s3_key(changes: Record) -> Record:
+    """The changes that end the use of a token for S3. Raises Invalid for its begin."""
+    if changes["is_s3_key"]:
+        raise Invalid("is_s3_key: the secret of this token is not stored; make a new token")
+    return {"s3_secret": None}
 
 
 def _clamped(call: ApiCall, expires_at: str | None) -> str | None:

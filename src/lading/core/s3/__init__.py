@@ -1,0 +1,4 @@
+"""Decisions of the server of S3: signatures, names, listings, documents.
+
+Source: docs/spec/s3.
+"""
