@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
@@ -17,7 +19,15 @@ import yaml
 
 from lading.client.blocks import BlockClient
 from lading.core.data import manifest
+from lading.testing.gpu_machines import (
+    add_information,
+    add_instances,
+    log_xid,
+    reading,
+    write_readings,
+)
 from lading.testing.images import add_driver, make_devices
+from tests import gpu_check
 from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.desk import Desk, desk_of
@@ -240,3 +250,111 @@ async def test_slurm_says_which_gpus_a_job_has(tree: Path, tmp_path: Path) -> No
             check(await uses(desk, uuids), count=3)
         while slurm.jobs():
             await asyncio.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def mixed_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A machine with a divided GPU of NVIDIA, a whole one that has failed, one of AMD and one of
+    Intel.
+    """
+    need_root()
+    root = make_devices(tmp_path_factory.mktemp("mixed"), cuda=2, rocm=1, intel=1)
+    add_instances(root)
+    for number in (0, 1):
+        add_information(root, number)
+    write_readings(root, [reading(0, mig="Enabled"), reading(1)])
+    log_xid(root, 1, 79)
+    return root
+
+
+@pytest.fixture(scope="module")
+def mixed(mixed_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    share = tmp_path_factory.mktemp("share")
+    config = (
+        f"Local: {{VCPUs: 4, RAM: 1GiB, ShareDirectory: {share}}}\n"
+        f"Containers: {{DeviceRoot: {mixed_tree}}}\n"
+    )
+    data = tmp_path_factory.mktemp("mixed-site") / "data"
+    with running_cluster(data, config) as cluster:
+        cluster.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "ls", "sleep")
+        yield cluster
+
+
+SEEN = "cd /dev; ls -d nvidia[0-9] nvidia-caps/* dri/* kfd 2>/dev/null; true"
+
+
+@pytest.mark.parametrize(
+    ("kind", "devices"),
+    [
+        ("amd", ["dri/renderD128", "kfd"]),
+        ("intel", ["dri/renderD129"]),
+        ("1g.10gb", ["nvidia-caps/nvidia-cap11", "nvidia-caps/nvidia-cap12", "nvidia0"]),
+    ],
+)
+def test_each_maker_and_each_instance_by_itself(
+    mixed: Cluster, kind: str, devices: list[str]
+) -> None:
+    done = mixed.lading("run", "--gpu-type", kind, "--", "sh", "-c", SEEN)
+    assert sorted(done.stdout.split()) == devices
+
+
+def test_two_instances_are_two_gpus(mixed: Cluster) -> None:
+    both = mixed.lading("run", "--gpus", "2", "--gpu-type", "1g.10gb", "--", "sh", "-c", SEEN)
+    capabilities = [f"nvidia-caps/nvidia-cap{number}" for number in (11, 12, 21, 22)]
+    assert sorted(both.stdout.split()) == [*capabilities, "nvidia0"]
+
+
+async def test_a_gpu_that_failed_is_used_again_when_it_is_restored(mixed: Cluster) -> None:
+    async with desk_of(mixed) as desk, asyncio.timeout(120):
+        uuid = await desk.submit("test -e /dev/nvidia1", **gpus(1, hardware_target=["a100"]))
+        told = await desk.until_told(uuid, "out of service")
+        assert "nvidia1: Xid 79 (it has fallen off the bus)" in told
+        [report] = (await desk.client.request("GET", "dispatch/machines"))["items"]
+        [machine] = report["machines"]
+        faults = {gpu["device"]: gpu["fault"] for gpu in machine["gpus"]}
+        assert [name for name, fault in faults.items() if fault] == ["nvidia1"]
+        order = {
+            "dispatcher": report["dispatcher"], "machine": machine["id"], "action": "restore",
+            "reason": "a new card",
+        }  # fmt: skip
+        await desk.client.request("POST", "dispatch/machines/order", body=order)
+        assert (await desk.until(uuid, "Complete", "Cancelled"))["exit_code"] == 0
+
+
+async def test_the_use_of_a_gpu_is_recorded(mixed: Cluster) -> None:
+    async with desk_of(mixed) as desk, asyncio.timeout(120):
+        uuid = await desk.submit("sleep 3", **gpus(1, hardware_target=["a100"]))
+        container = await desk.until(uuid, "Complete", "Cancelled")
+        assert (container["usage"]["gpu"], container["usage"]["gpu_memory"]) == (0.5, 1 << 30)
+    assert "50% busy, 1.0 GiB of memory at most" in mixed.lading("request", "show", uuid).stdout
+
+
+async def test_a_killed_supervisor_frees_its_gpu(mixed: Cluster) -> None:
+    async with desk_of(mixed) as desk, asyncio.timeout(120):
+        uuid = await desk.submit("sleep 60", **gpus(1, stack="rocm", hardware_target=[]))
+        container = await desk.until(uuid, "Running")
+        os.kill(_supervisor(mixed, container["uuid"]), signal.SIGKILL)
+        await desk.cancel(uuid)
+        later = await desk.submit("test -e /dev/kfd", **gpus(1, stack="rocm", hardware_target=[]))
+        assert (await desk.until(later, "Complete", "Cancelled"))["exit_code"] == 0
+
+
+def _supervisor(cluster: Cluster, container: str) -> int:
+    """The process that holds the lock of a container's run directory."""
+    inode = (cluster.data / "run" / container / "lock").stat().st_ino
+    for line in Path("/proc/locks").read_text().splitlines():
+        fields = line.split()
+        if fields[1] != "->" and fields[5].endswith(f":{inode}"):
+            return int(fields[4])
+    raise AssertionError("nobody holds the lock")
+
+
+def test_the_check_of_a_machine_prints_a_table(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gpu_check.main(tmp_path) == 0
+    assert capsys.readouterr().out.startswith("skipped: this machine has no GPU")
+    gpu_check.main(tree)
+    table = capsys.readouterr().out
+    assert "ok    1 of nvidia: device files" in table
+    assert "ok    a container without GPUs sees none" in table

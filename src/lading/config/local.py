@@ -63,7 +63,8 @@ class Local:
     )
     VisibleGPUs: str = key(
         "",
-        "Numbers of the GPUs that containers may use, such as `0,2`; empty: all of the machine.",
+        "GPUs that containers may use: numbers such as `0,2`, device files, uuids or their"
+        " beginnings, names of instances; empty: all of the machine.",
         private=True,
     )
     GPUDriverVersion: str = key(

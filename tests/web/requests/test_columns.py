@@ -97,3 +97,13 @@ async def test_nothing_of_a_stranger_is_markup(here: PageSite, browser: Browser)
     text = await browser.text(f"/ui/requests?{EVERY}&by=run")
     assert "<b>bold" not in text
     assert "&lt;b&gt;bold" in text
+
+
+async def test_gpus_that_were_asked_for_and_used(here: PageSite, browser: Browser) -> None:
+    gpu = {"stack": "cuda", "device_count": 2, "driver_version": "0.0", "hardware_target": ["8.0"]}
+    needs = {"vcpus": 1, "ram": 64 << 20, "gpu": gpu}
+    request = await here.world.submit("x", name="trains", runtime_constraints=needs)
+    usage = {"gpu": 1.5, "gpu_memory": 3 << 30}
+    await here.world.run(request["container_uuid"], usage=usage)
+    words = await browser.words("/ui/requests?cols=gpus")
+    assert "2 GPUs (8.0) used 1.5 in use, 3.0 GiB" in words

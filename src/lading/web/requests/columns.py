@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lading.client.api import Record
+from lading.core.containers.gpu_words import described
 from lading.core.errors import LadingError
 from lading.core.ids import Infix, infix_of, is_pdh
 from lading.core.image_names import REPO_TAG
@@ -28,6 +29,7 @@ LABELS: Final[Mapping[str, str]] = {
     "image": "Image",
     "cpus": "CPUs",
     "memory": "Memory",
+    "gpus": "GPUs",
 }
 """The columns by their names in addresses, in their order."""
 BY_RUN: Final = "run"
@@ -172,7 +174,8 @@ async def _cells(
         named |= {str(request["owner_uuid"]) for request in requests}
     names = await names_of(visit, named) if named else {}
     images = await _image_names(visit, requests) if "image" in columns else {}
-    used = await _memory_used(visit, requests) if "memory" in columns else {}
+    needs_usage = not {"memory", "gpus"}.isdisjoint(columns)
+    used = await _usage(visit, requests) if needs_usage else {}
 
     return {
         str(request["uuid"]): tuple(
@@ -188,9 +191,9 @@ def _cell(
     *,
     names: Mapping[str, str],
     images: Mapping[str, str],
-    used: Mapping[str, int],
+    used: Mapping[str, Record],
 ) -> ColumnCell:
-    """One cell; `names` are those of users and projects, `used` is memory by container, bytes."""
+    """One cell; `names` are those of users and projects, `used` is the usage by container."""
     label = LABELS[column]
     if column == "user":
         user = _user_of(request)
@@ -204,8 +207,11 @@ def _cell(
     constraints = request["runtime_constraints"] or {}
     if column == "cpus":
         return ColumnCell(label=label, shown=str(_largest(constraints.get("vcpus")) or ""))
+    usage = used.get(str(request["container_uuid"] or ""), {})
+    if column == "gpus":
+        return _gpu_cell(constraints, usage)
     memory = _largest(constraints.get("ram"))
-    most = used.get(str(request["container_uuid"] or ""), 0)
+    most = int(usage.get("memory") or 0)
     note = f"used {size(most)}" if most else ""
     return ColumnCell(label=label, shown=size(memory) if memory else "", note=note)
 
@@ -237,11 +243,19 @@ async def _image_names(visit: Visit, requests: Sequence[Record]) -> dict[str, st
     return names
 
 
-async def _memory_used(visit: Visit, requests: Sequence[Record]) -> dict[str, int]:
-    """The most bytes that containers used, by their uuids; 0 where that is not known."""
+def _gpu_cell(constraints: Record, usage: Record) -> ColumnCell:
+    """The GPUs that a request asks for, and how its container used them."""
+    words = [] if usage.get("gpu") is None else [f"{float(usage['gpu']):.2g} in use"]
+    words += [size(int(usage["gpu_memory"]))] if usage.get("gpu_memory") else []
+    note = f"used {', '.join(words)}" if words else ""
+    return ColumnCell(label=LABELS["gpus"], shown=described(constraints), note=note)
+
+
+async def _usage(visit: Visit, requests: Sequence[Record]) -> dict[str, Record]:
+    """What containers used, by their uuids."""
     containers = {str(request["container_uuid"] or "") for request in requests} - {""}
     return {
-        container["uuid"]: int((container["usage"] or {}).get("memory") or 0)
+        container["uuid"]: container["usage"] or {}
         for container in await _listed(visit, "containers", "uuid", containers, ("usage",))
     }
 

@@ -203,3 +203,75 @@ def test_names_of_devices() -> None:
     ):
         with pytest.raises(Invalid, match="CDI: "):
             parse_name(name)
+
+
+MAKERS: dict[str, dict[str, Any]] = {
+    "an instance of NVIDIA": {
+        "cdiVersion": "0.5.0",
+        "kind": "nvidia.com/gpu",
+        "devices": [
+            {
+                "name": "0:1",
+                "containerEdits": {
+                    "deviceNodes": [
+                        {"path": "/dev/nvidia0"},
+                        {"path": "/dev/nvidia-caps/nvidia-cap21"},
+                        {"path": "/dev/nvidia-caps/nvidia-cap22"},
+                    ]
+                },
+            }
+        ],
+        "containerEdits": {
+            "env": ["NVIDIA_VISIBLE_DEVICES=void"],
+            "hooks": [
+                {
+                    "hookName": "createContainer",
+                    "path": "/usr/bin/nvidia-cdi-hook",
+                    "args": ["nvidia-cdi-hook", "update-ldcache", "--folder", "/usr/lib64"],
+                    "env": ["NVIDIA_CTK_DEBUG=false"],
+                }
+            ],
+        },
+    },
+    "a GPU of AMD": {
+        "cdiVersion": "0.6.0",
+        "kind": "amd.com/gpu",
+        "devices": [
+            {
+                "name": "0",
+                "containerEdits": {
+                    "deviceNodes": [{"path": "/dev/dri/card1"}, {"path": "/dev/dri/renderD128"}]
+                },
+            }
+        ],
+        "containerEdits": {"deviceNodes": [{"path": "/dev/kfd"}]},
+    },
+    "a GPU of Intel": {
+        "cdiVersion": "0.5.0",
+        "kind": "intel.com/gpu",
+        "devices": [
+            {
+                "name": "gpu0",
+                "containerEdits": {
+                    "deviceNodes": [
+                        {"path": "/dev/dri/renderD128", "hostPath": "/dev/dri/renderD128"}
+                    ],
+                    "mounts": [
+                        {
+                            "hostPath": "/dev/dri/by-path",
+                            "containerPath": "/dev/dri/by-path",
+                            "options": ["bind", "ro"],
+                            "type": "none",
+                        }
+                    ],
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_specifications_in_the_forms_of_makers_are_read(maker: str) -> None:
+    specification = read_specification(MAKERS[maker])
+    assert len(specification.devices[0].container_edits.device_nodes) >= 1
