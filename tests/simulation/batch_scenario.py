@@ -30,10 +30,11 @@ from lading.testing.played_scheduler import (
 from lading.testing.simulated_loop import play
 from tests.simulation.batch_drama import BatchDrama
 from tests.simulation.gridengine_mouth import GridEngineMouth
+from tests.simulation.pbs_mouth import PbsMouth
 from tests.simulation.slurm_faults import Malady, Unreliable
 
 MOUTHS: Final[Mapping[str, Callable[[PlayedScheduler], Mouth]]] = MappingProxyType(
-    {"gridengine": GridEngineMouth}
+    {"gridengine": GridEngineMouth, "pbs": PbsMouth}
 )
 """The programs of each batch system."""
 _LAG = 20.0

@@ -12,7 +12,11 @@ from lading.core.resources import GIB
 class BatchSite:
     """Containers as jobs of a batch system other than Slurm (`Containers.Dispatcher: batch`)."""
 
-    System: str = key("gridengine", "Batch system: `gridengine`.", private=True)
+    System: str = key(
+        "gridengine",
+        "Batch system: `gridengine` or `pbs` (PBS Professional, OpenPBS).",
+        private=True,
+    )
     Arguments: list[str] = key(
         [],
         "Arguments of a submission in place of the usual ones: an option, or an option and its"
@@ -25,7 +29,11 @@ class BatchSite:
     ParallelEnvironment: str = key(
         "smp", "Grid Engine: parallel environment that gives slots of one host.", private=True
     )
-    GPUResource: str = key("gpu", "Resource of the site that counts GPUs.", private=True)
+    GPUResource: str = key(
+        "",
+        "Resource of the site that counts GPUs; empty: `gpu` (Grid Engine), `ngpus` (PBS).",
+        private=True,
+    )
     NodeScratch: int = key(
         100 * GIB,
         "Scratch disk of a node, which batch systems do not tell.",

@@ -34,9 +34,14 @@ def test_what_a_container_does_not_have_is_left_out_whole() -> None:
 
 
 def test_gpus_have_arguments_of_their_own() -> None:
-    templates = ArgumentTemplates(arguments=("-c %C",), gpu_arguments=("-l gpu=%G",))
+    templates = ArgumentTemplates(
+        arguments=("-c %C%g",), gpu_arguments=("-l gpu=%G",), gpu_resource="ngpus"
+    )
     container = TrackedContainer(uuid=UUID, need=Resources(1, MIB, gpus=2))
-    assert templates.fill(UUID, container, name="", level=None) == ["-c", "1", "-l", "gpu=2"]
+    assert templates.fill(UUID, container, name="", level=None) == [
+        "-c", "1:ngpus=2", "-l", "gpu=2",
+    ]  # fmt: skip
+    assert filled("-c %C%g", TrackedContainer(uuid=UUID, need=Resources(3))) == ["-c", "3"]
 
 
 @pytest.mark.parametrize("template", ["-x %X", "50%", "-x 'open"])

@@ -48,7 +48,7 @@ def test_the_fleet_follows_the_configuration(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("batch", "words"),
     [
-        ({"System": "moab"}, "'moab'; it must be one of gridengine"),
+        ({"System": "moab"}, "'moab'; it must be one of gridengine, pbs"),
         ({"Arguments": ["-x %X"]}, "%X in '-x %X' is unknown"),
         ({}, "SecretDirectory: Grid Engine keeps job scripts"),
     ],

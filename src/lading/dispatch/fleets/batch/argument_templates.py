@@ -3,6 +3,7 @@
     %N name        %U uuid             %C vcpus             %M MiB of RAM
     %m MiB of RAM for each vcpu        %T MiB of scratch    %G GPUs
     %W minutes     %S seconds          %P partitions        %L priority      %% a percent sign
+    %g :NAME=GPUs with the resource that counts GPUs, nothing without GPUs
 
 A template is an option, or an option and its value after a space; a value never becomes more than
 one word. RAM is the container's, its block cache's and `ReserveExtraRAM`. A template that names the
@@ -25,19 +26,20 @@ from lading.core.scheduling.planning import TrackedContainer
 
 # "%" and a letter, which stands for a value of the container.
 _LETTER = re.compile(r"%(.?)", re.DOTALL)
-_LETTERS = frozenset("NUCMmTGWSPL%")
-_KNOWN = ", ".join(f"%{letter}" for letter in "NUCMmTGWSPL")
+_LETTERS = frozenset("NUCMmTGgWSPL%")
+_KNOWN = ", ".join(f"%{letter}" for letter in "NUCMmTGgWSPL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentTemplates:
     """Templates for the command line of a submission. `extra_ram` is bytes beside the container's;
-    `section` of the configuration is named in messages.
+    `gpu_resource` counts GPUs; `section` of the configuration is named in messages.
     """
 
     arguments: Sequence[str]
     gpu_arguments: Sequence[str] = ()
     extra_ram: int = 0
+    gpu_resource: str = ""
     section: str = "Batch"
 
     def check(self) -> None:
@@ -64,6 +66,7 @@ class ArgumentTemplates:
             "U": uuid,
             "N": name,
             "L": "" if level is None else str(level),
+            "g": f":{self.gpu_resource}={container.need.gpus}" if container.need.gpus else "",
         }
         templates = [*self.arguments, *(self.gpu_arguments if container.need.gpus else ())]
         return [word for template in templates for word in _fill(template, values)]
@@ -94,7 +97,7 @@ def _values(container: TrackedContainer, extra_ram: int) -> dict[str, str]:
 
 def _fill(template: str, values: Mapping[str, str]) -> list[str]:
     """The filled words; none if the template names an attribute that the container lacks."""
-    if any(not values[letter] for letter in _LETTER.findall(template)):
+    if any(not values[letter] for letter in _LETTER.findall(template) if letter != "g"):
         return []
     words = shlex.split(template)
     return [_LETTER.sub(lambda match: values[match[1]], word) for word in words]

@@ -17,8 +17,9 @@ from lading.dispatch.fleets.batch.batch_settings import BatchSettings
 from lading.dispatch.fleets.batch.batch_system import BatchSystem
 from lading.dispatch.fleets.batch.job_script import JobSite
 from lading.dispatch.fleets.batch.programs import ProgramRunner, run_program
-from lading.dispatch.fleets.batch_adapters import gridengine_system
+from lading.dispatch.fleets.batch_adapters import gridengine_system, pbs_system
 
+_GPU_RESOURCES: Final = MappingProxyType({"gridengine": "gpu", "pbs": "ngpus"})
 _Adapter = Callable[[BatchSite, ArgumentTemplates, ProgramRunner, str], BatchSystem]
 
 
@@ -54,16 +55,17 @@ def batch_system(
             f"Containers.Batch.System: {batch.System!r}; it must be one of {', '.join(_ADAPTERS)}"
         )
     arguments, gpu_arguments, make = adapter
+    gpus = batch.GPUResource or _GPU_RESOURCES[batch.System]
     templates = ArgumentTemplates(
         arguments=[
             argument.replace("{environment}", batch.ParallelEnvironment)
             for argument in batch.Arguments or arguments
         ],
         gpu_arguments=[
-            argument.replace("{gpus}", batch.GPUResource)
-            for argument in batch.GPUArguments or gpu_arguments
+            argument.replace("{gpus}", gpus) for argument in batch.GPUArguments or gpu_arguments
         ],
         extra_ram=extra_ram,
+        gpu_resource=gpus,
     )
     templates.check()
     return make(batch, templates, run, user)
@@ -104,7 +106,21 @@ def _grid_engine(
         user=user,
         timeout=batch.CommandTimeout,
         scratch=batch.NodeScratch,
-        gpus=batch.GPUResource,
+        gpus=batch.GPUResource or _GPU_RESOURCES[batch.System],
+        accounting_delay=batch.AccountingDelay,
+    )
+
+
+def _pbs(
+    batch: BatchSite, templates: ArgumentTemplates, run: ProgramRunner, user: str
+) -> BatchSystem:
+    return pbs_system.Pbs(
+        run,
+        templates,
+        user=user,
+        timeout=batch.CommandTimeout,
+        scratch=batch.NodeScratch,
+        gpus=batch.GPUResource or _GPU_RESOURCES[batch.System],
         accounting_delay=batch.AccountingDelay,
     )
 
@@ -117,6 +133,7 @@ _ADAPTERS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...], _Adapter]]
                 gridengine_system.GPU_ARGUMENTS,
                 _grid_engine,
             ),
+            "pbs": (pbs_system.PBS_ARGUMENTS, pbs_system.PBS_GPU_ARGUMENTS, _pbs),
         }
     )
 )
