@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lading.client.executor import Executor
+    from lading.client.executors.dask_scheduler import DaskScheduler
+    from lading.client.executors.joblib_backend import JoblibBackend
+    from lading.client.executors.parsl_executor import ParslContainers
     from lading.client.functions import RemoteFunction
     from lading.client.remote_files.path import Path
     from lading.client.run_records.program import RunBlock, run
@@ -17,8 +20,11 @@ if TYPE_CHECKING:
     from lading.client.templates.program import ProgramTemplate, TemplateRun, template
 
 __all__ = [
+    "DaskScheduler",
     "Executor",
+    "JoblibBackend",
     "Output",
+    "ParslContainers",
     "Path",
     "ProgramTemplate",
     "RemoteFunction",
@@ -36,7 +42,10 @@ __all__ = [
 ]
 __version__ = "0.3.0"
 _HOMES = {
+    "DaskScheduler": "executors.dask_scheduler",
     "Executor": "executor",
+    "JoblibBackend": "executors.joblib_backend",
+    "ParslContainers": "executors.parsl_executor",
     "Path": "remote_files.path",
     "ProgramTemplate": "templates.program",
     "RemoteFunction": "functions",

@@ -137,7 +137,9 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_kubernetes_tracing.py": (
         "dispatch.fleets.kubernetes", "supervisor.container_trace", "process.tracing",
     ),
-    "tests/system/test_libraries.py": ("client.remote_files",),
+    "tests/system/test_libraries.py": (
+        "client.executors", "client.executor", "client.functions", "client.remote_files",
+    ),
     "tests/system/test_live_logs.py": (
         "api.container_access", "cli.running.following", "cli.running.requests", "supervisor.logs",
     ),

@@ -86,6 +86,15 @@ def test_functions_are_called_in_containers(stage: Site, site: lading.Site, imag
         assert executor.submit(remote, 1).result(30) in (2, 4)
 
 
+def test_options_of_functions_are_none_of_commands(
+    stage: Site, site: lading.Site, image: str
+) -> None:
+    with lading.Executor(site, image=image, verbose=False, python="python3") as executor:
+        future = executor.submit(["quiet"])
+        assert _command(stage, future.run) == ["quiet"]
+        future.cancel()
+
+
 def test_without_a_site_it_closes_its_own(
     connecting: Callable[[], lading.Site], monkeypatch: pytest.MonkeyPatch, image: str
 ) -> None:

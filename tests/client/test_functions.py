@@ -62,6 +62,13 @@ def test_the_source_has_what_the_function_needs() -> None:
     assert module["recursive"](5) == recursive(5)
 
 
+def test_functions_of_modules_in_c_are_imported_there(site: lading.Site) -> None:
+    assert source_of(math.sqrt).endswith("from math import sqrt\n")
+    assert source_of(pow).endswith("from builtins import pow\n")
+    with pytest.raises(Invalid, match="max: its parameters are not known"):
+        site.function(max)
+
+
 def test_what_cannot_be_sent_is_named() -> None:
     outer = 1
 
@@ -73,7 +80,7 @@ def test_what_cannot_be_sent_is_named() -> None:
         (uses_a_table, "uses_a_table: uses TABLE of its module"),
         (uses_nothing_known, "nowhere is not defined"),
         (lambda: 1, "write it with `def`"),
-        (len, "len: not a function that is written in Python"),
+        (dict.fromkeys, "fromkeys: not a function that is written in Python"),
         (eval("lambda: 1"), "its source is not found"),
     ):
         with pytest.raises(Invalid, match=message):

@@ -22,6 +22,8 @@ from lading.core.errors import Invalid, LadingError
 
 _Parameters = ParamSpec("_Parameters")
 _Value = TypeVar("_Value")
+_OF_FUNCTIONS = ("python", "verbose")
+"""Options that commands do not have."""
 
 
 class Executor(concurrent.futures.Executor):
@@ -117,7 +119,10 @@ class Executor(concurrent.futures.Executor):
     def _run(
         self, command: Sequence[str], items: Sequence[Any], options: dict[str, Any]
     ) -> RunFuture[Run]:
-        chosen = {**self._options, **options}
+        of_commands = {
+            name: value for name, value in self._options.items() if name not in _OF_FUNCTIONS
+        }
+        chosen = {**of_commands, **options}
         filled = fill(command, items, **chosen) if items else {"command": command, **chosen}
         run = self.site.run(**filled)
         future = RunFuture[Run](run)

@@ -31,7 +31,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata, resources
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from lading.client.api import ApiClient, Record
@@ -89,8 +89,14 @@ class RemoteFunction(Generic[_Parameters, _Value]):
         self.python = python or (sys.executable if image is None else "python3")
         """The interpreter in the image."""
         self._is_verbose = verbose
-        self._signature = inspect.signature(function)
         self._name = function.__name__
+        try:
+            self._signature = inspect.signature(function)
+        except ValueError as error:
+            # Few functions that are written in C tell their parameters to nobody.
+            raise Invalid(
+                f"{self._name}: its parameters are not known; call it in one of yours"
+            ) from error
         self.source = source_of(function)
         """The executed text: the function and the parts of its module that it needs."""
         functools.update_wrapper(self, function)
@@ -196,6 +202,10 @@ def source_of(function: Callable[..., Any]) -> str:
 def _collect(function: Callable[..., Any], sources: dict[str, str]) -> None:
     plain = inspect.unwrap(function)
     name = getattr(plain, "__name__", repr(plain))
+    if isinstance(plain, BuiltinFunctionType) and isinstance(plain.__self__, ModuleType):
+        # One of a module that is written in C, such as math.sqrt.
+        sources[name] = f"from {plain.__self__.__name__} import {name}"
+        return
     if not isinstance(plain, FunctionType):
         raise Invalid(f"{name}: not a function that is written in Python")
     # The value of such a name may change from call to call without any change of the source.

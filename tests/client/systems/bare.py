@@ -15,6 +15,9 @@ from types import ModuleType
 from lading.cli.endings.extras import PACKAGES, SERVER
 from tests.client.systems.imports import failed_imports
 
+OF_USERS = frozenset({"dask", "joblib", "parsl"})
+"""Packages that no extra brings: whoever uses an executor for one of them has it."""
+
 
 class Lacking(MetaPathFinder):
     """Finds no module with one of these names."""
@@ -35,7 +38,7 @@ class Lacking(MetaPathFinder):
 def become_bare(*, has_server_modules: bool = False) -> None:
     """Hide the packages from this process, and the server's modules unless it has them."""
     names = PACKAGES if has_server_modules else PACKAGES | SERVER
-    sys.meta_path.insert(0, Lacking(names))
+    sys.meta_path.insert(0, Lacking(names | OF_USERS))
 
 
 if __name__ == "__main__":

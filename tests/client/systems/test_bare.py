@@ -28,6 +28,9 @@ _OF_EXTRAS = {
     "lading.client.mount.fuse": "mfusepy",
     "lading.client.remote_files.fsspec_system": "fsspec",
     "lading.cli.assistants.server": "mcp",
+    "lading.client.executors.dask_scheduler": "dask",
+    "lading.client.executors.joblib_backend": "joblib",
+    "lading.client.executors.parsl_executor": "parsl",
 }
 _COMMAND = """
 import sys
