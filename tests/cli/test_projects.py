@@ -32,6 +32,18 @@ def test_projects_are_made_listed_and_shown(site: Site) -> None:
     assert "give --in PROJECT or --mine" in refused.stderr
 
 
+def test_runs_are_left_out_of_the_list(site: Site) -> None:
+    run = json.loads(site.lading("runs", "begin", "a run", "--json").stdout)["uuid"]
+    listed = json.loads(site.lading("project", "list", "--json").stdout)
+    assert run not in [record["uuid"] for record in listed]
+    every = json.loads(site.lading("project", "list", "--json", "--runs").stdout)
+    assert run in [record["uuid"] for record in every]
+    site.lading("runs", "end", run)
+    site.lading("runs", "rm", run, "--yes")
+    gone = json.loads(site.lading("project", "list", "--json", "--trashed").stdout)
+    assert run in [record["uuid"] for record in gone]
+
+
 def test_rename_and_move(site: Site) -> None:
     old, into = make(site, "old name"), make(site, "target")
     assert (

@@ -55,6 +55,7 @@ WITHOUT_READER: Final = MappingProxyType(
         "event_audiences.readers_of": "finds who may read, for many users at once",
         "steps.totals": "the run was found as readable, and a scope of a runner has conditions",
         "steps.contents_read": "of the containers of steps that were read so",
+        "steps.repeated": "the run was found as readable, and a scope of a runner has conditions",
         "steps.find": "the run was found as readable, and a scope of a runner has conditions",
         "records.owned": "for the deletion of a project whose time in the trash is over",
         "live.states": "for dispatchers, which look for a container to lock",

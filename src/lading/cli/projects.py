@@ -21,6 +21,7 @@ from lading.client.api import Record
 from lading.core.containers.attempts.retry_rules import read_container_policy, show_rule
 from lading.core.errors import Conflict, Invalid, NotFound, RequestError
 from lading.core.ids import Infix, is_uuid
+from lading.core.runs.attempts import is_run
 
 _FIELDS = (
     "uuid",
@@ -108,9 +109,11 @@ async def _create(session: CliSession, attributes: Mapping[str, Any], where: str
 @click.option("--in", "parent", metavar="PROJECT", help="List projects in this project only.")
 @click.option("--mine", is_flag=True, help="List projects in your home only.")
 @click.option("--trashed", is_flag=True, help="List the projects in the trash.")
+@click.option("--runs", "with_runs", is_flag=True, help="List runs of pipelines too.")
 @display.with_json
-def list_projects(parent: str | None, mine: bool, trashed: bool) -> display.Output:
-    """List the projects that you can read, by path.
+def list_projects(parent: str | None, mine: bool, trashed: bool, with_runs: bool) -> display.Output:
+    """List the projects that you can read, by path. Runs of pipelines, which are projects too, are
+    left out but for those in the trash: 'lading runs' lists them.
 
     With fair share SHARE is the weight of a project, and USED what it has used lately: 2.0 times
     is twice its part of all use.
@@ -132,7 +135,13 @@ def list_projects(parent: str | None, mine: bool, trashed: bool) -> display.Outp
         if owner is not None:
             filters.append(["owner_uuid", "=", owner])
         pages = session.api.pages("groups", filters=filters, size=_PAGE, include_trash=trashed)
-        projects = [record async for page in pages for record in page]
+        is_shown = with_runs or trashed
+        projects = [
+            record
+            async for page in pages
+            for record in page
+            if is_shown or not is_run(record["properties"])
+        ]
         return projects, await _owners(session, projects), await _shares(session)
 
     projects, owners, shares = with_session(action)

@@ -175,7 +175,7 @@ def state_line(run: Record) -> str:
     parts = [f"{counts['done']} of {counts['total']} done"]
     parts += [
         f"{counts[name]} {name}"
-        for name in ("failed", "cancelled", "running", "waiting", "draft", "reused")
+        for name in ("failed", "cancelled", "running", "waiting", "draft", "reused", "repeated")
         if counts[name]
     ]
     return f"{run['state']}: {', '.join(parts)}" if counts["total"] else f"{run['state']}: no steps"

@@ -7,7 +7,7 @@ failed, even if each step that it submitted has succeeded (`outcome`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -36,7 +36,8 @@ class RunOutcome(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCounts:
     """Numbers of steps by status; `reused` are those of them that have the result of an earlier
-    container.
+    container. `repeated` are failed and cancelled steps that were submitted again: the later ones
+    count in their place.
     """
 
     waiting: int = 0
@@ -46,6 +47,7 @@ class RunCounts:
     cancelled: int = 0
     draft: int = 0
     reused: int = 0
+    repeated: int = 0
 
     @property
     def total(self) -> int:
@@ -77,13 +79,26 @@ class RunCounts:
             "cancelled": self.cancelled,
             "draft": self.draft,
             "reused": self.reused,
+            "repeated": self.repeated,
             "total": self.total,
         }
 
 
-def count_steps(numbers: Mapping[RequestStatus, int], *, reused: int = 0) -> RunCounts:
-    """The counts of a run from the numbers of its steps by status."""
-    return RunCounts(**{str(status): number for status, number in numbers.items()}, reused=reused)
+def count_steps(
+    numbers: Mapping[RequestStatus, int],
+    *,
+    reused: int = 0,
+    repeated: Iterable[RequestStatus] = (),
+) -> RunCounts:
+    """The counts of a run from the numbers of its steps by status; `repeated` are the statuses of
+    those among them that were submitted again.
+    """
+    counted = {str(status): number for status, number in numbers.items()}
+    again = 0
+    for status in repeated:
+        counted[str(status)] -= 1
+        again += 1
+    return RunCounts(**counted, reused=reused, repeated=again)
 
 
 def run_state(counts: RunCounts, outcome: RunOutcome | None = None) -> RunState:

@@ -50,6 +50,8 @@ class RunStep:
     memory: int
     """Most bytes that its command used; 0 where that is not known."""
     warning: str
+    is_repeated: bool = False
+    """Whether it failed, or was cancelled, and was submitted again."""
 
     @property
     def seconds(self) -> float | None:
@@ -73,7 +75,11 @@ class StepGroup:
         numbers: dict[RequestStatus, int] = {}
         for step in self.steps:
             numbers[step.state] = numbers.get(step.state, 0) + 1
-        return count_steps(numbers, reused=sum(step.is_reused for step in self.steps))
+        return count_steps(
+            numbers,
+            reused=sum(step.is_reused for step in self.steps),
+            repeated=[step.state for step in self.steps if step.is_repeated],
+        )
 
     @property
     def state(self) -> RunState:
@@ -129,6 +135,7 @@ def read_step(item: Mapping[str, Any]) -> RunStep:
         cost=float(item.get("cost") or 0),
         memory=int(_object(item, "usage").get("memory") or 0),
         warning=_text(status, "warning"),
+        is_repeated=bool(item.get("is_repeated")),
     )
 
 
@@ -236,6 +243,6 @@ def tree_of(groups: Sequence[StepGroup]) -> Iterator[tuple[int, StepGroup]]:
 
 
 def failures_of(steps: Iterable[RunStep]) -> list[RunStep]:
-    """The steps that failed, the first to end first."""
-    failed = [step for step in steps if step.state is RequestStatus.FAILED]
+    """The steps that failed and were not submitted again, the first to end first."""
+    failed = [step for step in steps if step.state is RequestStatus.FAILED and not step.is_repeated]
     return sorted(failed, key=lambda step: (step.finished_at or "~", step.created_at))

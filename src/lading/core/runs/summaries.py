@@ -41,14 +41,16 @@ class RunTotals:
     saved: float = 0.0
 
 
-def add_up(rows: Iterable[StepTotals]) -> RunTotals:
-    """The totals of a run. It has a last end once no step waits or runs."""
+def add_up(rows: Iterable[StepTotals], repeated: Iterable[RequestStatus] = ()) -> RunTotals:
+    """The totals of a run. It has a last end once no step waits or runs. `repeated` has the
+    statuses of steps that were submitted again, which cost what they cost.
+    """
     rows = tuple(rows)
     numbers: dict[RequestStatus, int] = {}
     for row in rows:
         numbers[row.status] = numbers.get(row.status, 0) + row.number
     reused = sum(row.number for row in rows if row.is_reused)
-    counts = count_steps(numbers, reused=reused)
+    counts = count_steps(numbers, reused=reused, repeated=repeated)
     # The result of an earlier container is older than the run.
     starts = [row.started_at for row in rows if row.started_at and not row.is_reused]
     ends = [row.finished_at for row in rows if row.finished_at and not row.is_reused]

@@ -16,6 +16,7 @@ import msgspec
 from lading.core.records.expressions import Compare, Either, Expression, KeyExists, PropertyKey
 from lading.core.request_status import RequestStatus
 from lading.core.runs import attempts
+from lading.core.runs.resubmission import SubmittedStep, repeated_steps
 from lading.core.runs.summaries import StepTotals
 from lading.store.database import Dialect, Row, Transaction, Value
 from lading.store.permissions import CHUNK
@@ -117,6 +118,35 @@ async def find(
         (*scope.values, *more, limit),
     )
     return [_step(dict(zip(expressions, row, strict=True))) for row in rows]
+
+
+async def repeated(
+    tx: Transaction, dialect: Dialect, scopes: Sequence[RunScope]
+) -> dict[str, dict[str, RequestStatus]]:
+    """The failed and cancelled steps that a later step of the run repeats, with their statuses, by
+    uuid, by the key of each scope. Only steps whose name others have are read.
+    """
+    statuses: dict[str, dict[str, RequestStatus]] = {}
+    for scope in scopes:
+        rows = await tx.fetch(
+            "SELECT uuid, status, name, command, environment, mounts FROM (SELECT r.uuid,"
+            f" {_status(dialect)} AS status, r.name, r.command, r.environment, r.mounts,"
+            f" r.created_at, COUNT(*) OVER (PARTITION BY r.name) AS same {_JOINED}{scope.condition}"
+            ") AS t WHERE same > 1 ORDER BY created_at, uuid",
+            scope.values,
+        )
+        statuses[scope.key] = repeated_steps(
+            SubmittedStep(
+                uuid=str(uuid),
+                status=RequestStatus(str(status)),
+                name=str(name or ""),
+                command=_decoded(command),
+                environment=_decoded(environment),
+                mounts=_decoded(mounts),
+            )
+            for uuid, status, name, command, environment, mounts in rows
+        )
+    return statuses
 
 
 def _status(dialect: Dialect) -> str:

@@ -82,6 +82,7 @@ def shown_step_state(step: RunStep) -> str:
     state = str(step.state)
     if step.state == "failed" and step.exit_code:
         state += f" {step.exit_code}"
+    state += ", submitted again" if step.is_repeated else ""
     # One that waits for the container of an earlier request has no result yet.
     is_live = step.state in (RequestStatus.WAITING, RequestStatus.RUNNING)
     return state + (REUSED if step.is_reused and not is_live else "")

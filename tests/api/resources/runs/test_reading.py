@@ -173,3 +173,29 @@ async def test_a_token_without_a_scope_for_requests_reads_no_run(it: World) -> N
     for path in ("runs", f"{run['uuid']}/run", f"{run['uuid']}/run_steps"):
         reply = await it.request("GET", f"groups/{path}", token=secret)
         assert (reply.status, "container_requests" in reply.error) == (403, True)
+
+
+async def test_a_step_that_was_submitted_again_has_not_failed(it: World) -> None:
+    run = await begin(it, "again")
+    first = await step(it, run, "align", "1", name="align")
+    other = await step(it, run, "align", "2", name="align")
+    await it.run(first["container_uuid"], exit_code=1)
+    await it.run(other["container_uuid"])
+    assert (await shown(it, run))["state"] == "failed"
+    second = await step(it, run, "align", "1", name="align", use_existing=False)
+    live = await shown(it, run)
+    assert (live["state"], live["counts"]["failed"], live["counts"]["repeated"]) == (
+        "running",
+        0,
+        1,
+    )
+    await it.run(second["container_uuid"])
+    over = await shown(it, run)
+    assert (over["state"], over["counts"]["total"], over["counts"]["done"]) == ("done", 2, 2)
+    assert [row["is_repeated"] for row in await steps(it, run)] == [True, False, False]
+    listed = await it.ok("GET", "groups/runs")
+    assert listed["items"][0] == over
+    # Of another sample under the same name a failure counts.
+    third = await step(it, run, "align", "3", name="align")
+    await it.run(third["container_uuid"], exit_code=1)
+    assert (await shown(it, run))["state"] == "failed"

@@ -9,7 +9,7 @@ Source: docs/spec/api, section Runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,7 +35,7 @@ from lading.core.records.expressions import (
 )
 from lading.core.records.record_types import GROUPS
 from lading.core.records.schema import Record, RecordType, Type
-from lading.core.request_status import request_status
+from lading.core.request_status import RequestStatus, request_status
 from lading.core.runs import attempts, summaries
 from lading.core.runs.attempts import RunAttempt
 from lading.core.runs.parameters import (
@@ -45,6 +45,7 @@ from lading.core.runs.parameters import (
     parse_state,
     parse_text,
 )
+from lading.core.runs.states import RunCounts
 from lading.core.runs.summaries import RunTotals, StepTotals
 from lading.store import records
 from lading.store.database import Transaction
@@ -59,6 +60,7 @@ _MOST_EXPECTED: Final = 20
 """Runs of one page with an expected end; each takes some statements."""
 _EXAMINED: Final = 2000
 """Runs that one call examines for those in a state: a later call goes on after them."""
+_BAD: Final = (RequestStatus.FAILED, RequestStatus.CANCELLED)
 _OF_PROJECT: Final = (
     "uuid", "name", "description", "owner_uuid", "created_at", "modified_at",
     "modified_by_user_uuid", "properties",
@@ -99,8 +101,7 @@ async def get_run(call: ApiCall) -> ApiResponse:
     _check_scopes(call)
     async with call.services.database.reading() as tx:
         subject = await _find(tx, call)
-        counted = await steps.totals(tx, tx.dialect, [subject.scope])
-        body = subject.show(summaries.add_up(counted[subject.uuid]))
+        body = subject.show((await _add_up(tx, [subject]))[subject.uuid])
         await _add_expected_ends(tx, call, [subject], [body])
     del body["position_at"]
     return ApiResponse(body=body)
@@ -109,8 +110,7 @@ async def get_run(call: ApiCall) -> ApiResponse:
 async def run_now(tx: Transaction, project: Record) -> tuple[RunAttempt, RunTotals, Record]:
     """The latest attempt of a run that is a project, its totals, and the run as lists show it."""
     subject = _project_run(tx, project, None)
-    counted = await steps.totals(tx, tx.dialect, [subject.scope])
-    totals = summaries.add_up(counted[subject.uuid])
+    totals = (await _add_up(tx, [subject]))[subject.uuid]
     return subject.attempt, totals, subject.show(totals)
 
 
@@ -125,8 +125,12 @@ async def list_steps(call: ApiCall) -> ApiResponse:
         items = rows[:limit]
         held = [row["container_uuid"] for row in items if row["container_uuid"]]
         read = await steps.contents_read(tx, list(dict.fromkeys(held)))
+        repeated: Mapping[str, RequestStatus] = {}
+        if any(row["state"] in _BAD for row in items):
+            repeated = (await steps.repeated(tx, tx.dialect, [subject.scope]))[subject.scope.key]
     for item in items:
         item["inputs"] = read.get(item["container_uuid"] or "", [])
+        item["is_repeated"] = item["uuid"] in repeated
     last = items[-1] if len(rows) > limit else None
     position = f"{last['created_at']} {last['uuid']}" if last else None
     return ApiResponse(body={"items": items, "next": position})
@@ -203,10 +207,32 @@ async def _page(
     is_last = max(len(projects), len(runners)) < limit and len(rows) <= limit
     position = None if is_last or not page else (page[-1][0], page[-1][1])
     subjects = await _subjects(tx, call, [row for _, _, row in page])
-    counted = await steps.totals(tx, tx.dialect, [subject.scope for subject in subjects])
-    shown = [subject.show(summaries.add_up(counted[subject.uuid])) for subject in subjects]
+    totals = await _add_up(tx, subjects)
+    shown = [subject.show(totals[subject.uuid]) for subject in subjects]
     await _add_expected_ends(tx, call, subjects, shown)
     return shown, position
+
+
+async def _add_up(
+    tx: Transaction, subjects: Sequence[_ProjectRun | _RunnerRun]
+) -> dict[str, RunTotals]:
+    """The totals of runs by their uuids. Only runs with a failure are looked at for repeated
+    steps.
+    """
+    counted = await steps.totals(tx, tx.dialect, [subject.scope for subject in subjects])
+    totals = {uuid: summaries.add_up(rows) for uuid, rows in counted.items()}
+    failing = [subject.scope for subject in subjects if _may_repeat(totals[subject.uuid].counts)]
+    repeated = await steps.repeated(tx, tx.dialect, failing)
+    return totals | {
+        uuid: summaries.add_up(counted[uuid], statuses.values())
+        for uuid, statuses in repeated.items()
+        if statuses
+    }
+
+
+def _may_repeat(counts: RunCounts) -> bool:
+    bad = counts.failed + counts.cancelled
+    return bad > 0 and 1 < counts.total <= MOST_STEPS
 
 
 async def _add_expected_ends(
