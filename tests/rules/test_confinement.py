@@ -72,7 +72,7 @@ MAY_WALK = {
     "supervisor/network/routes.py": "/sys",
     "supervisor/gang/rank_launcher.py": "names of directories that the product made",
     "supervisor/process/register.py": "lock files",
-    "supervisor/process/warmup.py": "directories of dead warm parents",
+    "supervisor/process/warmup.py": "directories of dead forkservers",
     "supervisor/inputs/container_files.py": "`ConfinedTree.walk`",
     "supervisor/inputs/mounted_files.py": "input collections, before the container is there",
     "supervisor/process/forkserver.py": "names of run directories",
