@@ -1,4 +1,4 @@
-"""A warm parent of the tests: speaks the protocol of `lading.supervisor.process.forkserver`, runs
+"""A forkserver of the tests: speaks the protocol of `lading.supervisor.process.forkserver`, runs
 processes that only wait.
 
 Its processes end by TERM, leaving their run directory behind, or by USR1, clearing it away as a

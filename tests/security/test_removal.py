@@ -107,7 +107,7 @@ async def test_what_stays_keeps_no_room_and_is_removed_later() -> None:
         del stage.server.containers[record["uuid"]]
         assert (await stage.run(["true"], mounts=MOUNTS, output_path="/out"))["state"] == "Complete"
         _attribute("-i", left)
-        # One warm parent at a time serves a directory.
+        # One forkserver at a time serves a directory.
         stage.parent.connection.close()
         await asyncio.to_thread(stage.parent.process.wait, PATIENCE)
         again = start_parent(stage.directory)

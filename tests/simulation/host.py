@@ -119,7 +119,7 @@ class Host:
         """Start a supervisor; the new version. Raises Conflict if there is a run directory.
 
         An order for a container that `is_started` arrives once, and not after its sender has ended
-        or has given it up: the local fleet asks the warm parent again by the same socket.
+        or has given it up: the local fleet asks the forkserver again by the same socket.
         """
         if uuid in self.runs:
             raise Conflict(f"{uuid}: an earlier supervisor is still there")

@@ -1,4 +1,4 @@
-"""The dispatcher's side of a real warm parent."""
+"""The dispatcher's side of a real forkserver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNASKED = ("error", "idle", "ended", "preparing", "asking", "signalled")
 
 @dataclass
 class Parent:
-    """A warm parent and the dispatcher's end of its socket."""
+    """A forkserver and the dispatcher's end of its socket."""
 
     run: Path
     process: subprocess.Popen[bytes]

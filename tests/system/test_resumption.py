@@ -45,7 +45,7 @@ def group() -> Iterator[Cgroup]:
 
 
 async def handed_over(stage: Stage) -> None:
-    """Wait until the warm parent keeps what another supervisor needs."""
+    """Wait until the forkserver keeps what another supervisor needs."""
     parent = Path(f"/proc/{stage.parent.process.pid}/fd")
     async with asyncio.timeout(PATIENCE):
         while not any("memfd:handover" in str(file.readlink()) for file in parent.iterdir()):

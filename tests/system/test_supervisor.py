@@ -1,4 +1,4 @@
-"""Supervisors forked from a real warm parent, on the real engines, against a small server on a Unix
+"""Supervisors forked from a real forkserver, on the real engines, against a small server on a Unix
 socket.
 """
 
@@ -43,7 +43,7 @@ exit 3
 
 @dataclass
 class Stage:
-    """A warm parent, a server, and what is known of them."""
+    """A forkserver, a server, and what is known of them."""
 
     parent: Parent
     server: FakeServer

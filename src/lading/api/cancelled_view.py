@@ -1,4 +1,4 @@
-"""What readers are shown while cancellations of many requests are under way.
+"""The view of readers while cancellations of many requests are under way.
 
 A cancellation is one stored record until its rows are written
 (`api.background.request_cancellation`). Reads of requests and containers ask `find_view`, one short
@@ -80,7 +80,7 @@ async def _exceptions(tx: Transaction, pending: PendingCancellation) -> tuple[st
 
 
 async def find_view(tx: Transaction, services: ApiServices, kind: RecordType) -> View | None:
-    """What readers of records of a type are shown; None where it is what is stored."""
+    """The view of readers on records of a type; None where they see the stored records."""
     if kind is not REQUESTS and kind is not CONTAINERS:
         return None
     unfinished = await cancellations.unfinished(tx)
@@ -116,8 +116,8 @@ async def show_covered(
 async def _pending(
     tx: Transaction, services: ApiServices, cancellation: Cancellation
 ) -> PendingCancellation | None:
-    """What a cancellation has yet to reach, with the rights that its user has now; None for a user
-    who is not active.
+    """The requests that a cancellation has yet to reach, with the present rights of its user; None
+    for a user who is not active.
     """
     owner = {"committed_by_uuid": cancellation.user_uuid, "owner_uuid": cancellation.user_uuid}
     principal = await authentication.committer(tx, services.ids, owner)

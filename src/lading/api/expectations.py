@@ -148,7 +148,7 @@ def _deadline_sentences(deadline: str, finish: str, *, now: str) -> list[str]:
 def _offers(
     services: ApiServices, container: Container, run_time: RunTime | None
 ) -> tuple[cloud_spot.Offer, ...]:
-    """What its run costs on a preemptible and on an ordinary VM, where it may go to either."""
+    """The costs of its run on a preemptible and on an ordinary VM, where it may go to either."""
     config = services.config
     accepted = spot.preemption(container.scheduling_parameters)
     if run_time is None or accepted is spot.Preemption.NEVER or container.started_at is not None:

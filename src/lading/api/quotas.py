@@ -51,7 +51,7 @@ class NoRoom(Conflict):
 
 
 class Ledger:
-    """What a unit knows about quotas: they do not change while it lasts."""
+    """The quotas that a unit has read: they do not change while it lasts."""
 
     def __init__(self, unit: Unit) -> None:
         self.queued: dict[str, int] = {}
@@ -86,7 +86,7 @@ async def admit(
     unit: Unit, rows: Mapping[str, Record], recompute: Sequence[str],
     counting: list[ContainerRequest], parents: Mapping[str, int | None],
 ) -> list[ContainerRequest]:  # fmt: skip
-    """Those of the counting requests for containers in `recompute` that have room.
+    """The counting requests for containers in `recompute` that have room.
 
     `parents` are the priorities of containers in `rows`, and of others that made the requests.
     """
@@ -226,7 +226,7 @@ async def _look(
 async def _of_workflows(
     tx: Transaction, subjects: Sequence[str], look: _Look, *, only_held: bool = False
 ) -> dict[str, Amounts]:
-    """What is charged to each subject for workflows; nothing for a container that runs none."""
+    """The amounts charged to each subject for workflows; none for a container that runs none."""
     if not look.runs_workflow or not subjects:
         return {}
     return await quotas.used(
@@ -486,7 +486,7 @@ async def check(
 async def verdicts(
     tx: Transaction, subjects: Iterable[ContainerRequest], now: str, *, reader: str | None
 ) -> dict[str, ReadinessVerdict]:
-    """Those of the requests that wait for a quota, by uuid, with the reason in words for a user
+    """The requests that wait for a quota, by uuid, with the reason in words for a user
     (None: an administrator).
     """
     by_uuid = {subject.uuid: subject for subject in subjects}

@@ -68,7 +68,7 @@ async def position(
     reader: str | None,
 ) -> SharePosition | None:
     """The place of a waiting container between shares, `ahead` of which are before it; None without
-    fair share. What its share has used is for users who can read that (None: an administrator).
+    fair share. The use of a share is for users who can read it (None: an administrator).
     """
     if not config.Containers.FairShare.Enabled:
         return None

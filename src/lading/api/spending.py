@@ -1,4 +1,4 @@
-"""What is spent of the money of quotas: reports of cost, warnings, and the end of a budget.
+"""The spending of the money of quotas: reports of cost, warnings, and the end of a budget.
 
 A supervisor reports the cost of its container so far, and at its end; each difference is added to
 the subjects that the container is charged to. `core.policy.budgets` has the rules.
@@ -39,7 +39,7 @@ def next_moment(quota: Quota, now: str) -> str:
 
 
 async def spent(tx: Transaction, quota: Quota, now: str) -> Spent:
-    """What was spent; nothing is read for a quota without money."""
+    """The spending of a quota; nothing is read for a quota without money."""
     money = quota.money
     if money.limit is None and money.budget is None:
         return Spent()
@@ -47,7 +47,7 @@ async def spent(tx: Transaction, quota: Quota, now: str) -> Spent:
 
 
 async def spent_of(tx: Transaction, quota: Quota, now: str) -> Spent:
-    """What was spent in the present period of a quota, and in all."""
+    """The spending in the present period of a quota, and in all."""
     since = budgets.period_start(quota.money.period, day_of(now))
     return await quotas.spent(tx, quota.subject_uuid, since)
 

@@ -156,7 +156,7 @@ class Unit:
         return self._in_use
 
     def part(self, make: Callable[[Unit], _Part]) -> _Part:
-        """What a feature knows while this unit lasts; made at its first use."""
+        """The memory of a feature while this unit lasts; made at its first use."""
         if make not in self._parts:
             self._parts[make] = make(self)
         return cast("_Part", self._parts[make])

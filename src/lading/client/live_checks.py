@@ -13,7 +13,7 @@
     11 output      its output and log are stored, and are the right ones
     12 clean up    the records of the test are removed
 
-A check that fails says what to do. Those that need its result are skipped, the others go on. The
+A check that fails says what to do. Checks that need its result are skipped, the others go on. The
 records are removed in any case; what cannot be removed goes to the trash an hour later.
 """
 

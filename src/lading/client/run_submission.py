@@ -1,7 +1,7 @@
 """Submits runs: stores their inputs and sends their requests, many in one call.
 
-What is queued within some milliseconds is one call. If that is refused, smaller calls find the runs
-at fault, so that an error ends the runs that it belongs to and no others.
+Requests that are queued within some milliseconds are one call. If that is refused, smaller calls
+find the runs at fault, so that an error ends the runs that it belongs to and no others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONGEST = 0.1
 _BATCH = 1000
 """Requests of one call, the most that a server accepts."""
 _UPLOADS = 8
-"""Inputs that are stored at a time: beyond that the server's disk is the limit."""
+"""Inputs that are stored at the same time. With more the disk of the server is the limit."""
 _TEXT = 1 << 16
 """Bytes of an input that are a part of the request; a longer one is a collection."""
 

@@ -1,8 +1,8 @@
 """Whether programs of an image start: the shell script that tries them, and what its report says.
 
-A program is called with `--version`, and with `--help` if that fails. What it answers does not
-matter, but for signs that a part of it is missing: a library, a module, another program. Wrappers
-of Perl and Java say so and still have the exit code 0.
+A program is called with `--version`, and with `--help` if that fails. Its answer does not matter,
+but for signs that a part of it is missing: a library, a module, another program. Wrappers of Perl
+and Java say so and still have the exit code 0.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def faults(programs: Sequence[str], report: str) -> tuple[str, ...]:
 
 
 def _fault(code: int, output: str) -> str:
-    """What keeps a program from starting, or ""."""
+    """The fault that keeps a program from starting, or ""."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     missing = next((line for line in lines if _MISSING.search(line)), "")
     if missing:

@@ -244,8 +244,8 @@ class Actions:
     async def refuse(self, uuid: str, *, why: str) -> None:
         """End the record of a waiting container that no dispatcher can ever run.
 
-        Locked first: a dispatcher may end what it holds, and nothing else. What it does not get to
-        end is given back as any container that has no process.
+        Locked first: a dispatcher may end what it holds, and nothing else. A container that it does
+        not end is given back like any container without a process.
         """
         with self._queue.locking(uuid):
             locked = await self._client.action("containers", uuid, "lock", repeat=False)

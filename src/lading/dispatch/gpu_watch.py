@@ -77,7 +77,7 @@ class GpuWatch:
 
     @property
     def fault(self) -> str:
-        """Which GPUs are out of service and why, in words; "" if none is."""
+        """The GPUs that are out of service and the reason, in words; "" if all are in service."""
         faults = {gpu.device: self.faults.get(gpu.fault_file) for gpu in self.devices}
         return "; ".join(f"{name}: {fault.reason}" for name, fault in faults.items() if fault)
 

@@ -1,6 +1,6 @@
 """Metrics of a dispatcher: its steps, its actions, its fleet and the containers that it knows.
 
-Those of the VMs of a cloud are in `fleets.cloud.metrics`.
+The metrics of the VMs of a cloud are in `fleets.cloud.metrics`.
 """
 
 from __future__ import annotations

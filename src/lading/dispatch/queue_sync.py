@@ -1,14 +1,13 @@
 """Keeps the queue up to date: by events, by fetching changed records, and by a slow full list.
 
 - An event names a container that changed. Attributes that it lacks are fetched, many containers
-  with one request; while a request is under way, further ones gather for the next, so that no event
-  waits for a timer.
-- A full list (own containers by pages, then the waiting ones of highest priority, as many as
-  `core.scheduling.planning` determines) is read at the start, whenever events may have been missed,
-  every `poll_interval`, and when most containers of the last one have their place. Before the first
-  one the head of the queue is read.
-- While the API cannot be reached, everything is kept and tried again after a pause. A missing
-  answer would delay all later ones: a request is repeated after `read_timeout`.
+with one request; while a request is under way, further ones gather for the next, so that no event
+waits for a timer. - A full list has the own containers by pages, then the waiting containers of
+highest priority, as many as `core.scheduling.planning` determines. It is read at the start,
+whenever events may have been missed, every `poll_interval`, and when most containers of the last
+list have their place. Before the first one the head of the queue is read. - While the API cannot be
+reached, everything is kept and tried again after a pause. A missing answer would delay all later
+ones: a request is repeated after `read_timeout`.
 
 Source: docs/spec/dispatch, section Queue.
 """

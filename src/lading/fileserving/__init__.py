@@ -1,4 +1,4 @@
-"""What the servers of files share: trees of collections, reads, uploads, changes, answers.
+"""Code that the servers of files share: trees of collections, reads, uploads, changes, answers.
 
 The servers, such as `webdav`, stand above it. Start with `services`.
 """

@@ -5,9 +5,9 @@ no children left the code has ended. The end of each process is known from `wait
 are or become children, and through a `Tracer` for all others. Without the right to trace, only the
 former count, and the query's `reason` says so.
 
-When the daemon is started again while the code runs, it finds the code's processes by a mark in
-their environment and follows them; an exit code that was lost in between makes the end an Error,
-since it may have been one.
+When the daemon is started again while the code runs, it finds the processes of the code by a mark
+in their environment, and follows them. An exit code that was lost in between makes the end an
+Error, since it may have been one.
 
 Source: docs/spec/hpc-daemon, sections Processes and Progress.
 """

@@ -1,8 +1,8 @@
 """The private network of a cluster: on each machine a namespace with a bridge and links.
 
-If a cluster is on several machines, VXLAN joins the bridges; its packets go between the machines'
-own addresses by UDP, IPv4 or IPv6, so that the containers have the same addresses, and reach each
-other in the same way, wherever they are. Forwarding entries are written, not learned, since each
+If a cluster is on several machines, VXLAN joins the bridges. Its packets go between the addresses
+of the machines by UDP, IPv4 or IPv6. So the containers have the same addresses, and reach each
+other in the same way, on all machines. Forwarding entries are written, not learned, since each
 machine may have another port.
 
 All devices are in the private namespace of the conductor, so that addresses never collide with

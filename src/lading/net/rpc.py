@@ -42,7 +42,9 @@ from lading.core.errors import Malformed, TooLarge, Unavailable
 
 Message = Mapping[str, Any]
 LIMIT = 4 << 20
-"""Bytes of one message. The largest is a container's assignment with its record, some 100 KB."""
+"""Bytes of one message. The largest is a start request with the record of its container, some 100
+KB.
+"""
 
 PACKET_LIMIT: Final = 1 << 20
 """Bytes of one packet: the sender's buffer in the kernel does not hold more by default."""

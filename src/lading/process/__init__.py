@@ -1,3 +1,3 @@
-"""What each process of Lading needs, whichever service it is: log lines, traces and metrics,
+"""Code that each process of Lading needs, for any service: log lines, traces and metrics,
 concurrent work that ends with its caller, and access to directory trees that strangers wrote.
 """

@@ -162,8 +162,8 @@ def write_at(descriptor: int, data: memoryview, start: int) -> int:
 
 
 def waiting_bytes(descriptor: int) -> int:
-    """Number of bytes that a pipe has for its reader; 0 where the system does not tell. Raises
-    OSError.
+    """Number of bytes that wait in a pipe for its reader. The number is 0 on systems that do not
+    report it. Raises OSError.
     """
     if fcntl is None or termios is None:
         return 0

@@ -8,7 +8,7 @@ and `retry` continues with it later.
     <data>/removed/           remains of containers: run directories and ranks of gangs
     <data>/cache/removed/     layers of images and input collections
 
-Both are shown by `lading doctor`. Warm parents retry when they start, and once a minute while
+Both are shown by `lading doctor`. Forkservers retry when they start, and once a minute while
 something is left; supervisors that are started singly (Slurm, by hand) retry at their own end, for
 seconds.
 """

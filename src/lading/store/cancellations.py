@@ -244,7 +244,7 @@ async def containers_of(
 
 
 async def with_dependents(tx: Transaction, dialect: Dialect, uuids: Sequence[str]) -> set[str]:
-    """Those of these requests that others wait for."""
+    """The requests among these that others wait for."""
     return await _found(
         tx, dialect, "SELECT dependency_uuid FROM request_dependencies", "dependency_uuid", uuids
     )
@@ -253,7 +253,7 @@ async def with_dependents(tx: Transaction, dialect: Dialect, uuids: Sequence[str
 async def with_charges(
     tx: Transaction, dialect: Dialect, container_uuids: Sequence[str]
 ) -> set[str]:
-    """Those of these containers that quotas were charged for, or hold back."""
+    """The containers among these that quotas were charged for, or hold back."""
     found = set[str]()
     for table in ("quota_charges", "quota_waits"):
         select = f"SELECT container_uuid FROM {table}"

@@ -41,7 +41,7 @@ class CascadeKind(StrEnum):
     CHILDREN = "children"
     """The requests that an ended container made are cancelled."""
     QUOTA = "quota"
-    """What waits of the subject of a quota is looked at anew."""
+    """The waiting containers of the subject of a quota are looked at anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ async def children(tx: Transaction, container_uuid: str, *, most: int) -> list[s
 
 
 async def asking(tx: Transaction, dialect: Dialect, container_uuids: Collection[str]) -> list[str]:
-    """Those of these containers that made requests that are Committed."""
+    """The containers among these that made Committed requests."""
     condition = dialect.among.format("requesting_container_uuid")
     rows = await tx.fetch(
         f"SELECT DISTINCT requesting_container_uuid FROM container_requests WHERE {condition}"

@@ -59,7 +59,7 @@ _ALL: Final = 1 << 30
 async def readers_of(
     tx: Transaction, dialect: Dialect, numbers: Sequence[int], users: Collection[str], *, now: str
 ) -> dict[int, set[str]]:
-    """Those of these users who may read each log row, by its number; `now` decides about the
+    """The users among these who may read each log row, by its number; `now` decides about the
     trash.
     """
     # Few can read most records. To name the users costs more than to leave out the others, unless

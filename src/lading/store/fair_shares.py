@@ -182,7 +182,7 @@ async def remove_ticket(tx: Transaction, container_uuid: str) -> None:
 async def exact(tx: Transaction, level: int, share: str, *, since: int) -> list[StoredTicket]:
     """The first waiting containers of a share that have exact tags, from the tag `since` on.
 
-    What is far behind the clock does not count: others have passed it, so it cannot run now.
+    A ticket far behind the clock does not count: others have passed it, so it cannot run now.
     """
     rows = await tx.fetch(
         f"SELECT {_TICKET} FROM fair_tickets"  # noqa: S608 - names of columns

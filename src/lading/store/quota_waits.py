@@ -66,7 +66,7 @@ async def first_waiting(tx: Transaction, queue: str) -> QuotaWait | None:
 
 
 async def waits_of(tx: Transaction, requests: Collection[str]) -> dict[str, QuotaWait]:
-    """Those of the requests that wait for a quota."""
+    """The requests among these that wait for a quota."""
     return await _waits(tx, "request_uuid", requests)
 
 

@@ -68,8 +68,8 @@ _SUMS: Final = ", ".join(map(_sum, ("containers", "vcpus", "ram", "gpus")))
 
 @dataclass(frozen=True, slots=True)
 class QuotaKey:
-    """What decides which quotas concern a request: its committer, its owner, the container that
-    made it, and itself.
+    """The facts that decide which quotas concern a request: its committer, its owner, the container
+    that made it, and itself.
     """
 
     user_uuid: str
@@ -380,7 +380,7 @@ async def spend(tx: Transaction, subjects: Iterable[str], day: str, amount: floa
 
 
 async def spent(tx: Transaction, subject: str, since: str) -> Spent:
-    """What a subject has spent since a day, and in all."""
+    """The spending of a subject since a day, and in all."""
     rows = await tx.fetch(
         "SELECT sum(CASE WHEN day >= ? THEN amount ELSE 0 END), sum(amount)"
         " FROM quota_spending WHERE subject_uuid = ?",
@@ -390,8 +390,8 @@ async def spent(tx: Transaction, subject: str, since: str) -> Spent:
 
 
 async def spent_before(tx: Transaction, subject: str) -> dict[str, float]:
-    """What the containers of the requests of a subject cost until now, by day of their end or
-    start: for a quota that is new.
+    """The costs until now of the containers of a subject, by day of their end or start, for a new
+    quota.
     """
     condition, values = _members(subject)
     rows = await tx.fetch(

@@ -49,7 +49,7 @@ _HAS_QUEUED: Final = (
     " AND q.is_queued = 1)"
 )
 LEASES: Final = LeaseTable("webhook_positions", "webhook_uuid")
-"""Which server sends the events of a webhook."""
+"""The server that sends the events of a webhook."""
 KEPT_ATTEMPTS: Final = 20
 """Attempts of each webhook that are kept."""
 # Values of one statement.

@@ -1,4 +1,4 @@
-"""What a container gets beside the device files of its GPUs: the driver's files, variables.
+"""Additions to a container beside the device files of its GPUs: the driver's files, variables.
 
 The specifications of the Container Device Interface on this machine say it; where none has these
 GPUs, one is made from the loader's cache.

@@ -1,4 +1,4 @@
-"""What `lading doctor` says of the GPUs of a machine."""
+"""The checks of GPUs by `lading doctor`."""
 
 from __future__ import annotations
 

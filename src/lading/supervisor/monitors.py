@@ -170,9 +170,7 @@ class Monitors:
             await work
         # A failure of one task must not end the command or the other tasks.
         except Exception:
-            _logger.exception(
-                "container=%s a companion task failed", self.assignment.container_uuid
-            )
+            _logger.exception("container=%s a monitor failed", self.assignment.container_uuid)
 
     async def _open_gateway(self, open_it: Callable[[], Coroutine[Any, Any, None]]) -> None:
         # A shorter container costs neither a socket nor a call.

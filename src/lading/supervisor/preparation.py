@@ -71,7 +71,7 @@ class Preparation:
 
     @property
     def reserve(self) -> Amount:
-        """What must stay free on the disk."""
+        """The space that must stay free on the disk."""
         return reserve_of(self._config)
 
     @property
@@ -159,7 +159,7 @@ class Preparation:
 
     @property
     def base(self) -> Amount:
-        """What the disk held before the container began."""
+        """The use of the disk before the container began."""
         return self._base
 
     def continue_from(self, base: Amount) -> None:
@@ -253,5 +253,5 @@ def _mount_use(plan: MountPlan, container: Container) -> MountUse | None:
 
 
 def reserve_of(config: SupervisorConfig) -> Amount:
-    """What must stay free on the disk beside all containers."""
+    """The space that must stay free on the disk beside all containers."""
     return Amount(config.disk_reserve, config.disk_reserve_files)

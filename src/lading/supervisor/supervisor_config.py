@@ -1,6 +1,6 @@
 """Configuration of a supervisor: one container, a token for it alone, and the places it may use.
 
-It is sent as JSON (to the warm parent, on standard input, or over ssh), so every field is a plain
+It is sent as JSON (to the forkserver, on standard input, or over ssh), so every field is a plain
 value; in messages it is called assignment. It contains a token: it is never written to disk and
 never logged.
 """

@@ -152,8 +152,8 @@ class TaskCreator:
         return {"owner_uuid": begun["uuid"], "properties": {**properties, **marks}}
 
     async def _check_draft(self, api: ApiClient, task: JsonObject, attributes: JsonObject) -> None:
-        """Check images and resources of a task before its inputs are fetched: none are for a task
-        that cannot run. Raises Invalid.
+        """Check the images and resources of a task, so that no inputs are fetched for a task that
+        cannot run. Raises Invalid.
         """
         draft = mapping.with_places(task, attributes, site=self._site)
         # Tokens of limited scopes may create requests only: then the commit tells.
@@ -181,7 +181,7 @@ class TaskCreator:
         self._worker.wake()
 
     def _fetched_inputs(self, task: JsonObject) -> Iterator[JsonObject]:
-        """The inputs that are fetched for a task. The mounts of its request have the others."""
+        """The inputs that the server fetches for a task. The request mounts all further inputs."""
         for item in objects(task, "inputs"):
             if is_fetched(item, self._site.roots):
                 yield item

@@ -194,7 +194,7 @@ class FakeCloud:
         self.take(id)
 
     async def console(self, id: str) -> str:
-        """What it wrote while it booted."""
+        """The output of its boot."""
         return f"{id} boots"
 
     def group(self, kind: InstanceType) -> str:
@@ -457,7 +457,7 @@ class CloudOfSet:
 
 
 class _Agent:
-    """The other end of a link; it acts as `agent.py` and the warm parent on a real VM."""
+    """The other end of a link; it acts as `agent.py` and the forkserver on a real VM."""
 
     def __init__(self, cloud: FakeCloud, vm: FakeVm) -> None:
         self._cloud = cloud

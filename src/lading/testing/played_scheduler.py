@@ -239,7 +239,7 @@ class Mouth:
     """
 
     away = "cannot contact the controller: connection refused"
-    """What its programs say when the controller is away."""
+    """The message of its programs when the controller is away."""
     submissions: frozenset[str] = frozenset()
     """Its programs that submit jobs."""
     looks: frozenset[str] = frozenset()
@@ -266,7 +266,7 @@ class Mouth:
         return result
 
     def answer(self, program: str, arguments: list[str], script: str) -> ProgramResult:
-        """What a program answers."""
+        """The answer of a program."""
         method: Callable[[list[str], str], ProgramResult] = getattr(self, program)
         return method(arguments, script)
 

@@ -89,7 +89,7 @@ class MemoryBlocks:
         return self.put(data)
 
     async def classes(self, locators: Iterable[str], desired: Sequence[str], /) -> list[str]:
-        """Those that the store has: "default"."""
+        """The storage classes of the store: "default"."""
         del locators
         return [name for name in desired if name == "default"]
 

@@ -45,7 +45,7 @@ def with_engine(config: Config, name: str, search: EngineSearch) -> Config:
     containers = config.Containers
     choice = search.choose(containers.RuntimeEngine)
     if choice.name == NATIVE and choice.is_rootless:
-        # The warm parent then enters the namespaces of an ordinary user.
+        # The forkserver then enters the namespaces of an ordinary user.
         return replace(config, Containers=replace(containers, RuntimeEngine=NATIVE))
     if not choice.socket:
         # The configured one, native, or none: then that is what each container reports.

@@ -161,7 +161,7 @@ class StartedProcess(msgspec.Struct, frozen=True, kw_only=True):
 
     process: ServingProcess
     status: str
-    """What it said when it was ready: address and engine."""
+    """Its message when it was ready: address and engine."""
     log: Path
     is_new: bool
 

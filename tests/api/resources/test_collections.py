@@ -86,7 +86,7 @@ async def test_users_prove_that_they_could_read_the_blocks(it: World) -> None:
         ({"delete_at": "2027-01-01"}, "delete_at: must be set together"),
         ({"trash_at": "2027-01-02", "delete_at": "2027-01-01"}, "delete_at: must not be before"),
         ({"trash_at": "noon"}, "trash_at: 'noon' is not a timestamp"),
-        ({"file_count": 7}, "file_count: cannot be written"),
+        ({"file_count": 7}, "file_count: only the server sets it"),
         (
             {"owner_uuid": "zzzzz-tpzed-000000000000009"},
             "owner_uuid: 'zzzzz-tpzed-000000000000009' not found",

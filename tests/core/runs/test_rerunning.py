@@ -101,7 +101,7 @@ def test_inputs_of_a_workflow() -> None:
     runner = request("r", **{target: {"kind": "json", "content": {"k": 1, "reads": "a"}}})
     changed = replace_inputs(runner, {"k": 2})["mounts"][target]
     assert changed == {"kind": "json", "content": {"k": 2, "reads": "a"}}
-    with pytest.raises(Invalid, match="--set j: the workflow has the inputs k, reads"):
+    with pytest.raises(Invalid, match="--set j: the workflow has no such input; it has k, reads"):
         replace_inputs(runner, {"j": 2})
     with pytest.raises(Invalid, match="has its inputs in no mount"):
         replace_inputs(request("r", **{target: {"kind": "json", "content": [1]}}), {"k": 2})

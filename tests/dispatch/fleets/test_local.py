@@ -1,4 +1,4 @@
-"""The local fleet beyond the contract: a warm parent that dies, lies, or is not there."""
+"""The local fleet beyond the contract: a forkserver that dies, lies, or is not there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When what could not be removed is tried again; a real warm parent that does is in
+"""When what could not be removed is tried again; a real forkserver that does is in
 tests/security.
 """
 

@@ -91,7 +91,7 @@ class Guest:
         )
 
     def parents(self) -> list[int]:
-        """Its warm parent."""
+        """Its forkserver."""
         return [pid for pid in _descendants(self.pids()) if "forkserver" in _line(pid)]
 
     def stop(self) -> None:
@@ -145,7 +145,7 @@ async def two_dispatchers(
             "server": lambda: cluster.pids("server"),
             "dispatcher": lambda: cluster.pids("dispatcher"),
             "guest dispatcher": guest.pids,
-            "warm parent": lambda: [*cluster.pids("warm-parent"), *guest.parents()],
+            "forkserver": lambda: [*cluster.pids("warm-parent"), *guest.parents()],
             "supervisor": lambda: [pid for pids in supervisors(runs).values() for pid in pids],
             "container": lambda: [pid for pids in marks().values() for pid in pids],
         }

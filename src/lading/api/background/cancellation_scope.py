@@ -140,7 +140,7 @@ async def reach(services: ApiServices, request_uuid: str) -> None:
 
 
 async def find_ending(services: ApiServices, container_uuids: Sequence[str]) -> set[str]:
-    """Those of these containers that have requests which are being cancelled."""
+    """The containers whose requests are being cancelled."""
     if not container_uuids:
         return set()
     async with services.database.reading() as tx:

@@ -378,7 +378,7 @@ async def _facts(
     rows: Sequence[Record],
     held: Mapping[str, tuple[Record, bool]],
 ) -> list[WaitingRequest]:
-    """What decides how each request is cancelled, in the order of the rows."""
+    """The facts that decide how each request is cancelled, in the order of the rows."""
     dialect = unit.services.database.dialect
     needed = await cancellations.with_dependents(unit.tx, dialect, [row["uuid"] for row in rows])
     charged = set(held) if await unit.uses(Feature.SHARES) else set[str]()

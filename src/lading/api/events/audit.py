@@ -6,8 +6,8 @@ the changed attributes and those that listeners filter by (LISTENED). Secrets an
 out.
 
 `Relay` publishes the events of all processes that share a database: a message of the database means
-only that there are new rows, and the relay reads the rows after the last one that it has seen, so
-that no event is missed while its connection was broken. Rows become visible in the order of their
+only that there are new rows. The relay reads the rows after the last row that it has seen, so that
+no event is missed while its connection was broken. Rows become visible in the order of their
 numbers (`store.database`).
 
 Source: docs/spec/api, sections Log rows and Websocket.

@@ -445,11 +445,11 @@ def _size_of(path: Path) -> int:
     total = 0
     # A mirror that is being removed.
     with suppress(OSError), ConfinedTree.open(path / "objects") as tree:
-        for folder in list(tree.scan()):
+        for directory in list(tree.scan()):
             # git packs or removes objects meanwhile.
             with suppress(FileNotFoundError, NotADirectoryError):
                 total += sum(
-                    entry.stat(follow_symlinks=False).st_size for entry in tree.scan(folder.name)
+                    entry.stat(follow_symlinks=False).st_size for entry in tree.scan(directory.name)
                 )
     return total
 

@@ -195,7 +195,7 @@ async def delete_container(call: ApiCall) -> ApiResponse:
 
 @dataclass(frozen=True, slots=True)
 class _LockTerms:
-    """What a dispatcher sends with a lock: the amounts that it gives, and its ready images."""
+    """Values that a dispatcher sends with a lock: the amounts that it gives, its ready images."""
 
     amounts: JsonObject
     images: frozenset[str]

@@ -1,9 +1,9 @@
 """Machines of dispatchers: reports, what readers see of them, and the orders of admins.
 
-All active users see which machines there are, how large they are and how much of them is reserved,
-as that explains why work waits; addresses, faults and the history are for admins, and of the
-containers each reader sees those that the reader may read. Orders are for admins: a dispatcher gets
-them with the answer to its next report. Source: docs/spec/dispatch, section Machines.
+All active users see the machines, their sizes and their reserved amounts, as these explain why work
+waits. Addresses, faults and the history are for admins. Each reader sees the containers that the
+reader may read. Orders are for admins: a dispatcher gets them with the answer to its next report.
+Source: docs/spec/dispatch, section Machines.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""What a server has for all its calls: clock, identifiers, blocks, states, reports, wake-ups."""
+"""The parts that a server has for all its calls: clock, identifiers, blocks, states, reports,
+wake-ups.
+"""

@@ -1,4 +1,4 @@
-"""What the sweep of a server, and the checks of callers inside containers, remember."""
+"""The memory of the sweep of a server, and of the checks of callers inside containers."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ _PIECES = "outputs_sha256"
 _PAGE = 1000
 """Requests of one call, the most that a server accepts."""
 _UPLOADS = 8
-"""Inputs that are stored at a time: beyond that the server's disk is the limit."""
+"""Inputs that are stored at the same time. With more the disk of the server is the limit."""
 _OWN = {
     "inputs",
     "output",

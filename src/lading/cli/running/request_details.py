@@ -50,7 +50,9 @@ _ATTEMPT = (
 
 
 async def show(session: CliSession, name: str) -> None:
-    """Print the request of this name. Raises NotFound, Invalid and the errors of the API."""
+    """Print the details of the request with this name or uuid. Raises NotFound, Invalid and the
+    errors of the API.
+    """
     request = await find_request(session, name)
     container_uuid, tried = request["container_uuid"], await _tried(session, request)
     container = await session.api.get("containers", container_uuid) if container_uuid else None

@@ -23,7 +23,7 @@ _LIVE = (RequestStatus.WAITING, RequestStatus.RUNNING)
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @display.with_json
 def cancel_run(run: str, yes: bool) -> display.Output:
-    """Cancel the steps of RUN that wait or run. What other runs need goes on."""
+    """Cancel the steps of RUN that wait or run. Requests that other runs need go on."""
     reference, record = with_session(lambda session: _find(session, run))
     counts = record["counts"]
     live = counts["waiting"] + counts["running"]

@@ -23,8 +23,9 @@ def is_in_run(spec: RequestSpec) -> bool:
 
 
 async def join_run(session: CliSession, specs: list[RequestSpec]) -> list[RequestSpec]:
-    """The requests as steps of their run, which is begun or joined; unchanged without one. All have
-    the same run, whose project is that of the first. Raises Invalid, Forbidden.
+    """Make the requests steps of their run, and begin or join that run. All requests have the same
+    run, in the project of the first request. Without a run the requests stay unchanged. Raises
+    Invalid, Forbidden.
     """
     if not specs or not is_in_run(specs[0]):
         if specs and specs[0].notify:

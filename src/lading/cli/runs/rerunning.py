@@ -116,7 +116,7 @@ def rerun_run(
 async def _choose(
     session: CliSession, named: str, start: Sequence[str], values: Record, changes: Record
 ) -> _Chosen:
-    """What is submitted. Raises NotFound, Invalid."""
+    """The requests to submit. Raises NotFound, Invalid."""
     reference = await find_run(session.api, named)
     run = await read_run(session.api, reference)
     if run["state"] in _LIVE:

@@ -192,7 +192,7 @@ def source_line(source: Mapping[str, Any]) -> str:
 
 
 def cost_line(run: Record) -> str:
-    """What a run cost, and what reuse saved; "" for nothing."""
+    """The cost of a run, and the cost that reuse saved; "" for nothing."""
     saved = f"; reuse saved {dollars(run['saved'])}" if run["saved"] > 0 else ""
     return f"${dollars(run['cost']) or '0'}{saved}" if run["cost"] > 0 or saved else ""
 

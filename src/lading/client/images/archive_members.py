@@ -48,7 +48,9 @@ class Members(Protocol):
 
 
 class _Member(msgspec.Struct, frozen=True):
-    """What is read of an archive's header: the range of a file, or the name a link leads to."""
+    """The facts that are read from the header of an archive: the range of a file, or the name a
+    link leads to.
+    """
 
     is_file: bool
     is_sparse: bool

@@ -22,7 +22,7 @@ from lading.process.concurrency import together
 
 @dataclass(frozen=True, slots=True)
 class FileDifferences:
-    """The differences by path. Those of `unread` are files of one size in different blocks whose
+    """The differences by path. Files in `unread` have one size in different blocks whose
     bytes were not compared: they may be equal.
     """
 

@@ -222,8 +222,8 @@ class Path:
         errors: str | None = None,
         newline: str | None = None,
     ) -> IO[Any]:
-        """Open the file, with the words of Python's `open`; text is UTF-8 by default. What is
-        written is at the path after `close`, and durable then.
+        """Open the file, with the words of Python's `open`; text is UTF-8 by default. The written
+        bytes are at the path after `close`, and durable then.
         """
         kind = mode.replace("b", "", 1).replace("t", "", 1)
         stream = buffered(open_stream(self.site, self.as_posix(), kind))

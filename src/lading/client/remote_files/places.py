@@ -1,6 +1,6 @@
 """Finds the project or collection that an address leads to, asking the API name by name.
 
-What a name leads to is remembered for a short time. A request and a container stand for their
+The target of a name is remembered for a short time. A request and a container stand for their
 output.
 """
 
@@ -63,7 +63,7 @@ class Locations:
         return self._home
 
     async def find(self, address: str) -> StoredPlace:
-        """What an address leads to. Raises NoSuchFile for a uuid that is not there, Invalid for a
+        """The target of an address. Raises NoSuchFile for a uuid that is not there, Invalid for a
         malformed address and for a request without output.
         """
         names = split_address(address)

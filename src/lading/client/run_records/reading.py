@@ -98,7 +98,7 @@ async def read_steps(
 
 async def input_names(api: ApiClient, contents: Sequence[str]) -> dict[str, str]:
     """The names of collections with these portable data hashes that the caller can read, by hash:
-    that of the oldest. Those without a name are left out.
+    that of the oldest. Records without a name are left out.
     """
     if not contents:
         return {}

@@ -108,7 +108,7 @@ def this_session() -> str:
 
 def this_source() -> dict[str, Any]:
     """The code that this process was started from: the script of its session, and the commit of the
-    working directory. What cannot be found out is left out.
+    working directory. Facts that cannot be found out are left out.
     """
     source: dict[str, Any] = {}
     process = submitter(read_process, os.getpid())

@@ -155,7 +155,7 @@ def _check_serving(data: Path) -> None:
 
 
 def may_be_started(environ: Mapping[str, str]) -> bool:
-    """What LADING_START allows. Raises Invalid for an unknown value."""
+    """The starts that LADING_START allows. Raises Invalid for an unknown value."""
     choice = environ.get(START) or "auto"
     if choice not in ("auto", "never"):
         raise Invalid(f"{START}={choice[:40]}: must be auto or never")

@@ -4,9 +4,9 @@ Runs of one recipe (`recipe.broad_key`, so that sizes do not count) whose comman
 same exit code and the same output, by its portable data hash, reproduce each other. Results that
 were withdrawn are no evidence.
 
-Whoever can read a result withdraws it for their own requests. For all it is withdrawn by the user
-for whom it ran, by who manages the first request of that user for it, and by administrators; it is
-restored by who withdrew it, and by administrators. Source: docs/provenance.md.
+A user who can read a result withdraws it for their own requests. For all it is withdrawn by the
+user for whom it ran, by who manages the first request of that user for it, and by administrators;
+it is restored by who withdrew it, and by administrators. Source: docs/provenance.md.
 """
 
 from __future__ import annotations

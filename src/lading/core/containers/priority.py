@@ -299,7 +299,7 @@ def propagate(
 
 
 def request_value(request: ContainerRequest, parents: Mapping[str, int | None]) -> int:
-    """What a request that counts adds to the choice of its container's priority, its rank."""
+    """The rank of a request that counts: its part in the priority of its container."""
     # The priority of the request itself does not count: a workflow and all its parts move together.
     inherited = parents.get(request.requesting_container_uuid or "")
     if inherited is not None:

@@ -24,7 +24,7 @@ from lading.core.containers.request_phases import RequestState
 
 # A struct: a million of them are made, in a third of the time that a dataclass takes.
 class WaitingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides how a request is cancelled.
+    """The facts that decide how a request is cancelled.
 
     `container_state`, `container_priority` and `lock_count` are those of its container;
     `is_shared`: another Committed request wants it. `has_dependents`: requests wait for this one.
@@ -74,8 +74,8 @@ def is_stopping(request: WaitingRequest) -> bool:
 @dataclass(frozen=True, slots=True)
 class CancellationStep:
     """The first requests of a page: those that are cancelled as a set, those one by one, and the
-    number of those that the user may not change; `last` is the last of all. Those that are stopping
-    are in none of them.
+    number of those that the user may not change; `last` is the last of all. Requests that are
+    stopping are in none of them.
     """
 
     together: tuple[str, ...]

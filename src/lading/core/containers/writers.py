@@ -1,17 +1,16 @@
 """Who may write which attributes of a container: a table of roles (docs/spec/containers, section
 Writers).
 
-- A role is the relation of a token to one container. What a role may write is listed in RIGHTS;
-  what is not listed is refused. WRITABLE lists what the state allows; both must allow a change.
-- A container that is Locked or Running belongs to the token that locked it (`locked_by_uuid`) and
-  to the supervisor token created then. Nobody else may change any attribute of it, including other
-  admins ("only the indicated token can modify"); its requests can be cancelled, an admin can give
-  it back or end it (`unlock`, `cancel`), and the API's own cascades change its priority and state.
-- A dispatcher takes what waits and writes what it holds; an admin's other tokens write what nobody
-  holds.
-- The token inside the container reports its results and its progress, and decides neither on its
-  state nor on how it ended: whatever runs in a container is trusted with its output alone.
-- Writing a value equal to the stored one is never an error.
+- A role is the relation of a token to one container. RIGHTS lists the attributes that a role may
+write; a write of any other is refused. WRITABLE lists what the state allows; both must allow a
+change. - A container that is Locked or Running belongs to the token that locked it
+(`locked_by_uuid`) and to the supervisor token created then. Nobody else may change any attribute of
+it, including other admins ("only the indicated token can modify"); its requests can be cancelled,
+an admin can give it back or end it (`unlock`, `cancel`), and the API's own cascades change its
+priority and state. - A dispatcher takes what waits and writes what it holds; an admin's other
+tokens write what nobody holds. - The token inside the container reports its results and its
+progress, and decides neither on its state nor on how it ended: whatever runs in a container is
+trusted with its output alone. - Writing a value equal to the stored one is never an error.
 """
 
 from __future__ import annotations
@@ -143,7 +142,7 @@ HOLDERS = frozenset({Role.HOLDER, Role.SUPERVISOR})
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a role may write: attributes, and changes of the state (from, to). `states` are those in
+    """The rights of a role: attributes, and changes of the state (from, to). `states` are those in
     which it may write at all.
     """
 
@@ -171,7 +170,7 @@ RIGHTS: Mapping[Role, Rights] = MappingProxyType(
         Role.OTHER: Rights(frozenset(), frozenset(), frozenset()),
     }
 )
-"""What each role may write of a container."""
+"""The attributes of a container that each role may write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ HEADER_SIZE: Final = _RECORD.size + _CHECKSUM
 
 
 class RecordKind(IntEnum):
-    """What a record does."""
+    """The kind of a record."""
 
     PUT = 1
     TOUCH = 2

@@ -38,7 +38,7 @@ SAMPLES: Final[Mapping[NameDifference, tuple[str, str]]] = MappingProxyType(
 
 
 class Twins(msgspec.Struct, frozen=True):
-    """Two paths of a tree that a file system may take for one."""
+    """Two paths that are one path on some file systems, and the difference between them."""
 
     first: str
     second: str

@@ -50,7 +50,7 @@ _LONGEST: Final = 200
 
 
 class GpuModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What a name tells: the stack, words for its kind, bytes of memory. "", () and 0 are not
+    """The facts in a name: the stack, words for its kind, bytes of memory. "", () and 0 are not
     known.
     """
 

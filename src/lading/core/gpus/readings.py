@@ -16,9 +16,9 @@ FIELDS: Final = (
     "pci.bus_id", "uuid", "name", "memory.total", "memory.used", "utilization.gpu", "compute_cap",
     "mig.mode.current", "ecc.errors.uncorrected.volatile.total", "remapped_rows.failure",
 )  # fmt: skip
-"""What `nvidia-smi` is asked for."""
+"""The fields that `nvidia-smi` is asked for."""
 OLD_FIELDS: Final = FIELDS[:6]
-"""What the programs of all drivers know."""
+"""The fields that the programs of all drivers know."""
 _MOST_GPUS: Final = 256
 _LONGEST: Final = 200
 _BUS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.[0-7])?")
@@ -27,7 +27,7 @@ _RAS = re.compile(r"^ue:\s*(\d+)", re.MULTILINE)
 
 
 class GpuReading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a GPU says of itself at one moment.
+    """The reading of a GPU at one moment.
 
     `busy` is the share of the time in which it worked, from 0 to 1, None where it is not known;
     memory is in bytes, 0 where it is not known. `errors` are memory errors that were not corrected

@@ -108,7 +108,7 @@ class ShareAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """What one container was charged: `charge` of the finish and `lent` of the credit, for
+    """The charge of one container: `charge` of the finish and `lent` of the credit, for
     `expected` milliseconds of `vcpus`, at `weight`. `tag` is its virtual time.
     """
 

@@ -17,7 +17,7 @@ later request is not admitted before an earlier one that waits for the same quot
 containers do not keep a large one from ever running; one of a higher rank takes the room of
 containers that wait themselves. Containers that run workflows have at most half of each amount, so
 that there is room for the steps that they wait for; those without room in that half wait apart.
-What is Locked or Running keeps its room, also if a limit is lowered.
+Locked and Running containers keep their room, also if a limit is lowered.
 
 Source: docs/spec/containers, section Quotas.
 """
@@ -66,7 +66,7 @@ _LONGEST: Final = 255
 
 
 class Limit(StrEnum):
-    """What a quota limits, by its attribute; ORDER: earlier requests wait for the same quota;
+    """The limits of a quota, by its attributes; ORDER: earlier requests wait for the same quota;
     WORKFLOWS: the half of it for containers that run workflows.
     """
 
@@ -94,7 +94,7 @@ _UNITS: Final[Mapping[Limit, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What containers hold: their number, virtual CPUs, bytes of RAM, GPUs."""
+    """The amounts that containers hold: their number, virtual CPUs, bytes of RAM, GPUs."""
 
     containers: int = 0
     vcpus: int = 0
@@ -128,8 +128,8 @@ class Amounts:
 
 
 def amounts_of(container: Container) -> Amounts:
-    """What a container holds while it runs, all nodes of a gang together; one that cannot be sized
-    counts as a container alone, as no machine takes it. No amount is above `MOST`.
+    """The amounts that a container holds while it runs, all nodes of a gang together. A container
+    that cannot be sized counts by number alone, as no machine takes it. No amount is above `MOST`.
     """
     nodes = container.scheduling_parameters.get("nodes", 1)
     try:
@@ -290,7 +290,7 @@ def _first_excess(used: Amounts, quota: Quota, *, parts: int = 1) -> Limit | Non
 
 
 def _excess(used: Amounts, quota: Quota) -> Amounts:
-    """What is used beyond the limits; nothing where there is none."""
+    """The use beyond the limits; nothing where there is none."""
     return Amounts(
         *(
             0 if (most := quota.limit(name)) is None else max(0, used.of(name) - most)
@@ -387,7 +387,7 @@ def _spent_text(quota: Quota, limit: Limit, spent: Spent) -> str:
 
 
 def crossing_sentence(quota: Quota, limit: str, spent: Spent, *, is_end: bool) -> str:
-    """What is told when the share to warn at, or the end, of "money" or "budget" is reached."""
+    """The message when the share to warn at, or the end, of "money" or "budget" is reached."""
     money = quota.money
     is_budget = limit == Limit.BUDGET
     most = (money.budget if is_budget else money.limit) or 0.0

@@ -136,7 +136,7 @@ def _check_readonly(field: Field, value: JSON, stored: Record | None) -> None:
     if field.derived or value is None or (stored is None and value == field.default):
         return
     if stored is None or value != stored[field.name]:
-        raise Invalid(f"{field.name}: cannot be written; the server sets it")
+        raise Invalid(f"{field.name}: only the server sets it; leave it out")
 
 
 def _null(field: Field) -> JSON:

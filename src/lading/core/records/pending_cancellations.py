@@ -90,14 +90,14 @@ def _since(position: tuple[str, str]) -> tuple[Expression, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PendingCancellation:
-    """What a cancellation has yet to reach: the Committed requests that meet `conditions` and come
-    before `position`, (created_at, uuid), exclusive.
+    """The requests that a cancellation has yet to reach: the Committed requests that meet
+    `conditions` and come before `position`, (created_at, uuid), exclusive.
     """
 
     conditions: tuple[Expression, ...]
     position: tuple[str, str]
     start: tuple[str, str]
-    """Its first position. What is newer was committed after the call."""
+    """Its first position. Newer requests were committed after the call."""
     exceptions: tuple[str, ...] | None = None
     """The uuids of the Committed requests before its start that it does not mean; None where they
     are not known, or are many.
@@ -117,7 +117,7 @@ class PendingCancellation:
 
 @dataclass(frozen=True)
 class View:
-    """What readers are shown while these cancellations, at least one, are under way."""
+    """The view of readers while these cancellations, at least one, are under way."""
 
     pending: tuple[PendingCancellation, ...]
 

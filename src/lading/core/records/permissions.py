@@ -333,7 +333,7 @@ class ManagedHead:
 
 @dataclass(frozen=True, slots=True)
 class NamesImage:
-    """A link that names an image whose collection the user can read. Whoever made the link can
+    """A link that names an image whose collection the user can read. The maker of the link can
     change that collection, or is an admin: nobody names the images of others for others.
     """
 

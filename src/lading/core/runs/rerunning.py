@@ -157,7 +157,9 @@ def replace_inputs(request: Mapping[str, Any], values: Mapping[str, Any]) -> dic
     for name in values:
         if name not in content:
             inputs = ", ".join(map(str, content)) or "none"
-            raise Invalid(f"--set {name[:40]}: the workflow has the inputs {inputs[:200]}")
+            raise Invalid(
+                f"--set {name[:40]}: the workflow has no such input; it has {inputs[:200]}"
+            )
     mount = {**mounts[target], "content": {**content, **values}}
     return {**request, "mounts": {**mounts, target: mount}}
 

@@ -1,18 +1,17 @@
-"""Which dispatcher hears first of a container that begins to wait.
+"""The dispatcher that hears first of a container that begins to wait.
 
 All dispatchers with free room try to lock a container that they hear of, and all but one lose. So
 one of them hears of it first, which is an offer. The others hear of it when the offer ends without
 a lock.
 
 - An offer lasts five times the mean time from an offer to its lock, within SHORTEST and LONGEST
-  seconds: on a busy server locks take long, and each further attempt makes it busier.
-- A dispatcher has at most `most` open offers, so that a container overtakes few others while one
-  dispatcher alone knows of them. When each has as many, all hear of a container at once.
-- A dispatcher that lets an offer pass is taken to have no room, and gets no offer, until it locks a
-  container, one of its containers ends, or `pause` seconds are over: twice as many after each pause
-  without a lock, at most LONGEST_PAUSE. One that was drained is seldom asked so.
-- Of the others the one with the fewest open offers is next, then the one whose last offer is
-  oldest.
+seconds: on a busy server locks take long, and each further attempt makes it busier. - A dispatcher
+has at most `most` open offers, so that a container overtakes few others while one dispatcher alone
+knows of them. When each has as many, all hear of a container at once. - A dispatcher that lets an
+offer pass is taken to have no room. It gets no offer until it locks a container, one of its
+containers ends, or `pause` seconds are over. The pause doubles after each pause without a lock, up
+to LONGEST_PAUSE. One that was drained is seldom asked so. - Of the others the one with the fewest
+open offers is next, then the one whose last offer is oldest.
 
 Source: docs/spec/dispatch, section Offers.
 """

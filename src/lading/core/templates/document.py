@@ -5,8 +5,8 @@
       "parameters": SCHEMA, "bindings": {"k": [BINDING, ...]}, "requests": [REQUEST, ...]}]}
 
 Each save is a further version, older ones stay as they are. A request names an earlier one of its
-version as `#N`, in `depends_on` and in mounts. Whoever may write the record wrote the definition,
-so that it is checked whenever it is read. Source: docs/spec/templates.
+version as `#N`, in `depends_on` and in mounts. Any writer of the record may have written the
+definition, so that it is checked at each read. Source: docs/spec/templates.
 """
 
 from __future__ import annotations

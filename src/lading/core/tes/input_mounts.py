@@ -2,8 +2,8 @@
 
 Below a volume, or the directory of all outputs, an input is an ordinary file there. Any other has a
 directory of the task in the place of its parent directory, unless the image has files in that: then
-it is mounted by itself, can be changed and read, but not moved. What a command does to an input
-never goes back to the URL.
+it is mounted by itself, can be changed and read, but not moved. Changes of an input by the command
+never go back to the URL.
 
 Inputs among the outputs are saved with these only if an output is such a file: the patterns of the
 request name the outputs then.

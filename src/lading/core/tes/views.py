@@ -97,7 +97,7 @@ def show_task(
 def document_of(request: Mapping[str, Any]) -> JsonObject:
     """The document that a request was made of, without the contents of its inputs.
 
-    Whoever may write a request may overwrite it: one that is no document any more shows none.
+    A writer of the request may overwrite it: a request whose document is damaged shows none.
     """
     try:
         return read_task(_stored(request).get("task"))
@@ -122,7 +122,7 @@ def describe_request(request: Mapping[str, Any]) -> JsonObject:
 
 
 def _resources(constraints: Mapping[str, Any]) -> JsonObject:
-    """Those of a request; the draft of one may lack them."""
+    """The tags of a request; its draft may lack them."""
     cores, ram = constraints.get("vcpus"), constraints.get("ram")
     found: JsonObject = {"cpu_cores": cores} if isinstance(cores, int) else {}
     return found | ({"ram_gb": ram / GB} if isinstance(ram, int) else {})

@@ -64,7 +64,7 @@ def show_run(
 
 
 def _stored(request: Mapping[str, Any]) -> JsonObject:
-    """The property of a run. Whoever may write a request may overwrite it by anything."""
+    """The property of a run. A writer of the request may overwrite it by anything."""
     found = request["properties"].get(PROPERTY)
     return found if isinstance(found, dict) else {}
 

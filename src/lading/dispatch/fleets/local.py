@@ -1,26 +1,26 @@
-"""The fleet of this machine: supervisors forked from a warm parent, watched by pidfd.
+"""The fleet of this machine: supervisors forked from a forkserver, watched by pidfd.
 
-The warm parent is a child process that has all modules imported (`supervisor.process.forkserver`
+The forkserver is a child process that has all modules imported (`supervisor.process.forkserver`
 describes its protocol). It is started again whenever it ends; supervisors live in sessions of their
 own and survive it, and this dispatcher.
 
-- The warm parent reports when a supervisor has ended its container, and a supervisor's pidfd
+- The forkserver reports when a supervisor has ended its container, and a supervisor's pidfd
   becomes readable when its process ends: no polling, and no confusion by reused process ids.
 - A container whose supervisor was killed goes on in many cases: its command is still there, and
-  the warm parent lets another supervisor go on with it (`resume`). It counts as alive meanwhile.
+  the forkserver lets another supervisor go on with it (`resume`). It counts as alive meanwhile.
 - It also reports when a command has ended whose results are still being saved: such a process takes
   no VCPUs and RAM any more, so that another container begins meanwhile. Only a few processes at a
   time count so (`most_idle`), which bounds the number of supervisors however long they save.
 - It also reports when the preparation of an image and inputs takes a while, and when it is done.
   Meanwhile the process takes no VCPUs and RAM either, again for a few at a time (`most_preparing`);
   then it waits for them (`asking`).
-- A process may serve the next container, so signals go through the warm parent, which knows the
-  present container of each. Without a warm parent no process gets another container, and signals go
+- A process may serve the next container, so signals go through the forkserver, which knows the
+  present container of each. Without a forkserver no process gets another container, and signals go
   by pidfd.
-- After every start of the warm parent its list of run directories is read: live supervisors that
-  are not known yet (started by an earlier dispatcher, or just before the warm parent died) are
+- After every start of the forkserver its list of run directories is read: live supervisors that
+  are not known yet (started by an earlier dispatcher, or just before the forkserver died) are
   adopted, dead ones are shown as exited.
-- While there is no warm parent, the worker is not in the view, so that nothing is locked in vain.
+- While there is no forkserver, the worker is not in the view, so that nothing is locked in vain.
 - A supervisor removes its run directory as its last act. Without a run directory, `clean` has
   nothing to do.
 
@@ -57,7 +57,7 @@ from lading.net.rpc import PacketChannel, RpcReply
 from lading.process.concurrency import cancel_all
 from lading.process.telemetry import event
 
-# One message to the warm parent holds 256 KiB; a larger record is asked for.
+# One message to the forkserver holds 256 KiB; a larger record is asked for.
 _MOST_KNOWN = 1 << 16
 _logger = logging.getLogger("lading.dispatch")
 
@@ -68,7 +68,7 @@ def open_local(site: FleetSite) -> LocalFleet:
 
 
 class LocalFleet:
-    """Implements `Fleet`. Use as `async with`: leaving it ends the warm parent and leaves the
+    """Implements `Fleet`. Use as `async with`: leaving it ends the forkserver and leaves the
     supervisors running.
     """
 
@@ -111,7 +111,7 @@ class LocalFleet:
             # name.
             name = hashlib.sha256(str(self.settings.run_directory).encode()).hexdigest()[:16]
             self._shares = Shares(self.settings.shares, name=name)
-        self._keeper = asyncio.create_task(self._serve_all(), name="warm parent")
+        self._keeper = asyncio.create_task(self._serve_all(), name="forkserver")
         self._keeper.add_done_callback(lambda _: self._change.set())
         return self
 
@@ -181,8 +181,8 @@ class LocalFleet:
         )
 
     async def changed(self) -> None:
-        """Wait until the view may have changed. Raises the error that ended the task of the warm
-        parent.
+        """Wait until the view may have changed. Raises the error that ended the task of the
+        forkserver .
         """
         await self._change.wait()
         self._change.clear()
@@ -211,7 +211,7 @@ class LocalFleet:
             )
             if answer.op != "started":
                 answer.close()
-                fault = str(answer.get("error") or "the warm parent refused")
+                fault = str(answer.get("error") or "the forkserver refused")
                 raise ExecutionError(f"No supervisor could be started: {fault}", Failure.NODE)
             self._adopt([uuid], answer.descriptors)
         except (ExecutionError, Unavailable):
@@ -220,13 +220,13 @@ class LocalFleet:
             raise
 
     async def signal(self, uuid: str, number: signal.Signals) -> None:
-        """Send a signal to a living supervisor. Raises Unavailable when the warm parent does not
+        """Send a signal to a living supervisor. Raises Unavailable when the forkserver does not
         answer.
         """
         descriptor = self._pidfds.get(uuid)
         if descriptor is None:
             return
-        # The warm parent knows which container a pooled process serves now: a signal by pidfd could
+        # The forkserver knows which container a pooled process serves now: a signal by pidfd could
         # hit the next container of that process.
         if self._channel is not None:
             answer = await self._channel.request(
@@ -250,7 +250,7 @@ class LocalFleet:
         if uuid in self._pidfds:
             raise Conflict(f"{uuid}: its supervisor is alive")
         # A supervisor removes its run directory last: without one there is nothing to clear away,
-        # and the warm parent is not needed, unless an order to start it may be on its way there.
+        # and the forkserver is not needed, unless an order to start it may be on its way there.
         directory = self.settings.run_directory / uuid
         if uuid in self._doubtful or await asyncio.to_thread(directory.exists):
             answer = await self._connected().request(
@@ -277,12 +277,12 @@ class LocalFleet:
 
     def _connected(self) -> PacketChannel:
         if self._channel is None:
-            raise Unavailable("The warm parent of the supervisors is being started.")
+            raise Unavailable("The forkserver of the supervisors is being started.")
         return self._channel
 
     async def _serve_all(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._keep(), name="warm parent")
+            tasks.create_task(self._keep(), name="forkserver")
             tasks.create_task(self._watch_disk(), name="disk")
             tasks.create_task(self._resume_all(), name="resumption")
             if self.settings.gpus is not None:
@@ -342,8 +342,8 @@ class LocalFleet:
             try:
                 await self._serve()
             except (Unavailable, OSError) as error:
-                event(_logger, "warm parent failed", why=error)
-            # A warm parent that ends soon after its start is started again with growing pauses:
+                event(_logger, "forkserver failed", why=error)
+            # A forkserver that ends soon after its start is started again with growing pauses:
             # each start imports all modules of a supervisor.
             if loop.time() - began > self.settings.restart_longest:
                 pause = self.settings.restart_first
@@ -351,7 +351,7 @@ class LocalFleet:
             pause = min(pause * 2, self.settings.restart_longest)
 
     async def _serve(self) -> None:
-        """Run one warm parent until it ends."""
+        """Run one forkserver until it ends."""
         # SEQPACKET keeps the bounds of messages, which carry descriptors.
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
@@ -360,18 +360,18 @@ class LocalFleet:
                 # noticed.
                 process = await self._spawn(theirs.fileno())
             channel = PacketChannel(
-                ours, peer="The warm parent of the supervisors", stray=self._take_stray
+                ours, peer="The forkserver of the supervisors", stray=self._take_stray
             )
             try:
                 await self._survey(channel)
-                event(_logger, "warm parent ready", pid=process.pid, processes=len(self._processes))
+                event(_logger, "forkserver ready", pid=process.pid, processes=len(self._processes))
                 await channel.wait_closed()
             finally:
                 self._channel = None
                 self._early.clear()
                 self._announced.clear()
                 self._idle = {uuid: None for uuid in self._idle if uuid in self._pidfds}
-                # Supervisors that see the end of the warm parent do not wait for room any more.
+                # Supervisors that see the end of the forkserver do not wait for room any more.
                 for uuid in [
                     supervised
                     for supervised, process in self._processes.items()
@@ -381,7 +381,7 @@ class LocalFleet:
                 self._change.set()
                 channel.close()
                 code = await self._stop(process)
-                event(_logger, "warm parent ended", pid=process.pid, code=code)
+                event(_logger, "forkserver ended", pid=process.pid, code=code)
 
     async def _spawn(self, descriptor: int) -> asyncio.subprocess.Process:
         arguments = ("--fd", str(descriptor), "--run", str(self.settings.run_directory))
@@ -416,7 +416,7 @@ class LocalFleet:
         answer = await channel.request("list", timeout=self.settings.ready_timeout)
         if answer.op != "listed":
             answer.close()
-            raise Unavailable(f"The warm parent did not list its processes: {answer.get('error')}")
+            raise Unavailable(f"The forkserver did not list its processes: {answer.get('error')}")
         self._adopt(_uuids(answer.get("live")), answer.descriptors)
         for uuid in _uuids(answer.get("dead")):
             self._processes.setdefault(uuid, SupervisorProcess(WORKER, alive=False))
@@ -458,7 +458,7 @@ class LocalFleet:
             for descriptor in descriptors:
                 os.close(descriptor)
             raise Unavailable(
-                f"The warm parent sent {len(descriptors)} descriptors for {len(uuids)} processes."
+                f"The forkserver sent {len(descriptors)} descriptors for {len(uuids)} processes."
             )
         loop = asyncio.get_running_loop()
         for uuid, descriptor in zip(uuids, descriptors, strict=True):
@@ -467,7 +467,7 @@ class LocalFleet:
                 continue
             self._pidfds[uuid] = descriptor
             self._processes[uuid] = self._announced.pop(uuid, SupervisorProcess(WORKER))
-            # Readable once the process has ended (pidfd_open(2)), independent of the warm parent.
+            # Readable once the process has ended (pidfd_open(2)), independent of the forkserver.
             loop.add_reader(descriptor, self._died, uuid)
             if uuid in self._early:
                 self._early.discard(uuid)

@@ -27,7 +27,7 @@ _LEAST_IDLE = 4
 class LocalSettings:
     """Settings of the supervisors of this machine.
 
-    `command` starts the warm parent; `--fd N --run DIRECTORY` is appended. `template` holds the
+    `command` starts the forkserver; `--fd N --run DIRECTORY` is appended. `template` holds the
     fields of every assignment but `container_uuid`, `supervisor_token` and `run_directory`. Times
     are seconds.
     """
@@ -63,15 +63,15 @@ class LocalSettings:
     """Supervisors that may save results beside those whose containers take the capacity."""
     most_preparing: int = 4
     """Supervisors that may fetch inputs and unpack images beside those."""
-    # Seconds for the warm parent to import everything and answer.
+    # Seconds for the forkserver to import everything and answer.
     ready_timeout: float = 60.0
     # Seconds for the answer to a start: a fork, or the hand-over to an idle worker.
     start_timeout: float = 30.0
     # Seconds for a clean-up: it may remove a large tree and wait for a container engine.
     clean_timeout: float = 120.0
-    # Seconds for the warm parent to end by itself; then it is killed. Supervisors continue.
+    # Seconds for the forkserver to end by itself; then it is killed. Supervisors continue.
     stop_timeout: float = 5.0
-    # Seconds between restarts of the warm parent: at once after one crash, rarely when it cannot
+    # Seconds between restarts of the forkserver: at once after one crash, rarely when it cannot
     # start at all.
     restart_first: float = 0.05
     restart_longest: float = 5.0

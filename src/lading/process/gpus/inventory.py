@@ -144,7 +144,7 @@ def _described(
 
 
 def _informations(root: Path) -> dict[int, Mapping[str, str]]:
-    """What the driver of NVIDIA tells of GPUs, by the numbers of their device files."""
+    """Facts about GPUs from the driver of NVIDIA, by the numbers of their device files."""
     texts = (_read(path) for path in (root / _INFORMATION).glob("*/information"))
     informations = map(read_information, texts)
     return {

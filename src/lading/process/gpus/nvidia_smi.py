@@ -49,7 +49,7 @@ def find_program(root: Path = _ROOT) -> Path | None:
 
 
 def query_gpus(root: Path = _ROOT, *, timeout: float = TIMEOUT) -> tuple[GpuReading, ...]:
-    """What the GPUs of NVIDIA say of themselves; () without the program or an answer in `timeout`
+    """Readings of the GPUs of NVIDIA; () without the program or an answer in `timeout`
     seconds.
     """
     for fields in (FIELDS, OLD_FIELDS):

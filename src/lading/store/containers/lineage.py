@@ -1,8 +1,8 @@
-"""Which containers made and used a content.
+"""The containers that made a content, and the containers that used it.
 
-Provenance is the containers that produced a content, and those that used it: `container_inputs`
-lists the contents that each container mounts, so that users of a content are found by an index; a
-row is made with the container and left when that is deleted.
+Provenance is the containers that produced a content, and the containers that used it.
+`container_inputs` lists the contents that each container mounts, so that an index finds the users
+of a content. A row is made with its container, and stays when the container is deleted.
 """
 
 # ruff: noqa: S608 - names are constants of this module, values go into placeholders

@@ -1,4 +1,4 @@
-"""Which mount of a container, or which disk below it, has no space left."""
+"""The mount of a container, or the disk below it, that has no space left."""
 
 from __future__ import annotations
 

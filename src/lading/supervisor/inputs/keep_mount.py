@@ -2,8 +2,8 @@
 
 A process of its own serves it with the container's token (`lading.client.mount`). It ends with the
 supervisor. For an engine that sees mounts of this process it mounts in the namespace of this
-process, with which the mount vanishes; for a daemon, in the namespace of the machine, where the
-removal of the run directory unmounts it after a crash.
+process, and the mount vanishes with it. For a daemon it mounts in the namespace of the machine,
+where the removal of the run directory unmounts it after a crash.
 
     <run directory>/keep/<pdh>              large inputs alone: nothing there ever changes
     <run directory>/keep/by_id/<pdh>, ...   with a `keep` mount: everything that the container

@@ -6,9 +6,9 @@ that of the plain archive.
 
 An archive is untrusted. `layer_writer` says what it may contain, and writes nothing outside the
 target directory. The sum of its files, with holes of sparse files, must fit the given limit, and so
-must the data that is read, so that a small file cannot fill a disk; headers have a separate limit,
-as they are held in memory. During long work a `Watch` of the caller looks whether the disk has
-room, and whether to stop.
+must the data that is read: a small file cannot fill a disk. Headers have a separate limit, as they
+are held in memory. During long work a `Watch` of the caller looks whether the disk has room, and
+whether to stop.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _logger = logging.getLogger("lading.supervisor")
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in the file. `names` are those of the further descriptors, in their order."""
+    """The content of the file. `names` are those of the further descriptors, in their order."""
 
     config: SupervisorConfig
     container: RunningContainer

@@ -62,7 +62,7 @@ class Controls:
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """What has happened to the container."""
+    """The events of the container until now."""
 
     is_running: bool = False
     """The server has accepted that it is Running, with the lock or later."""

@@ -1,8 +1,8 @@
 """How each limit of a container of the native engine is enforced.
 
-The kernel enforces a limit by the control group of the container: one that root makes, or that
-systemd has delegated to an ordinary user. A machine may have no such controller, and a process no
-right to make a group of it. Then:
+The kernel enforces limits by the control group of the container. Root makes this group; for an
+ordinary user systemd delegates one. A machine may lack the controller of a limit, and a process may
+lack the right to make a group. Then:
 
     ram         samples of its processes; a container with more is ended (`memory_samples`)
     processes   RLIMIT_NPROC, which the kernel counts for the user namespace of the container

@@ -1,4 +1,4 @@
-"""The warm parent: has everything imported and forks supervisors, which are used again.
+"""The forkserver: has everything imported and forks supervisors, which are used again.
 
     python -m lading.supervisor.process.forkserver --fd N --run DIR/run [--engine NAME]
 
@@ -27,7 +27,7 @@ answer that names them.
     {"op":"list","id":3}
         {"op":"listed","id":3,"live":[{"uuid":U,"pid":P},...],"dead":[U,...],"more":false}
             and one pidfd for each of `live`, in its order. When there are many there are several
-            answers, all but the last with "more":true. Supervisors that an earlier warm parent
+            answers, all but the last with "more":true. Supervisors that an earlier forkserver
             started count. `dead` are run directories whose supervisor is gone: send `clean` for
             each. The last answer also has "outposts":[{"uuid":U,"ranks":N},...], alive or not.
     {"op":"clean","id":4,"uuid":U}
@@ -45,12 +45,12 @@ answer that names them.
 
 A supervisor has ended when `ended` was sent or when its pidfd is readable, whichever is first: the
 process may stay for the next container (`supervisor.process.worker`). Signals therefore go through
-the warm parent for as long as there is one. The record of the container then has its final state;
-if not, `clean` must be answered before the record is given back or cancelled. The warm parent ends
+the forkserver for as long as there is one. The record of the container then has its final state;
+if not, `clean` must be answered before the record is given back or cancelled. The forkserver ends
 when the other end of the socket closes; supervisors continue until their containers have ended, in
 sessions of their own.
 
-One warm parent at a time serves a DIR/run, by a lock on it: the next one answers nothing before the
+One forkserver at a time serves a DIR/run, by a lock on it: the next one answers nothing before the
 last one has ended. So its list has every supervisor that an order of an earlier dispatcher started,
 and no such order is carried out later.
 
@@ -59,7 +59,7 @@ listing never takes a starting container for a dead one. USR1 and USR2 have hand
 no probe can kill it: handlers and not SIG_IGN, which the container's command would inherit.
 
 `DeferredRemoval` removes directories that could not be removed at once, by a process of low
-priority beside the warm parent. It is started with the warm parent, and once a minute while
+priority beside the forkserver. It is started with the forkserver, and once a minute while
 directories are waiting (`process.removal`); after an attempt without progress the pause doubles, up
 to an hour.
 """
@@ -132,7 +132,7 @@ class _Cleaner:
 
 @dataclass(slots=True)
 class Forkserver:
-    """The warm parent."""
+    """The forkserver."""
 
     connection: socket.socket
     run_root: Path
@@ -477,7 +477,7 @@ def main(arguments: list[str] | None = None) -> int:
         # With a full disk the warm-up fails, but containers still have to be stopped and cleaned
         # up.
         _logger.warning("not warmed up, so containers start more slowly: %s", error)
-    # Objects of the warm parent are moved out of reach of the collector, so that it does not write
+    # Objects of the forkserver are moved out of reach of the collector, so that it does not write
     # to pages shared with children.
     gc.collect()
     gc.freeze()
@@ -502,7 +502,7 @@ async def _clean_all(directory: Path, *, engines: EngineMaker) -> None:
 
 
 def _take_turn(run_root: Path) -> int:
-    """Wait until no other warm parent serves this directory; the descriptor that locks it."""
+    """Wait until no other forkserver serves this directory; the descriptor that locks it."""
     turn = os.open(run_root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     # Of an earlier dispatcher; it ends when it sees that its connection is closed.
     fcntl.flock(turn, fcntl.LOCK_EX)

@@ -1,8 +1,8 @@
 """A process that goes on with the container of a supervisor that has ended.
 
-It is forked by the warm parent, which has kept the handover (`lifecycle.handover`). It joins the
+It is forked by the forkserver, which has kept the handover (`lifecycle.handover`). It joins the
 mount namespace of the first supervisor before it has a second thread, drives the rest of the life
-cycle, and ends: another container gets a process of the usual kind. It talks to the warm parent as
+cycle, and ends: another container gets a process of the usual kind. It talks to the forkserver as
 a worker does, and hands the container over in its turn.
 """
 

@@ -1,10 +1,10 @@
-"""A supervisor without a warm parent, and the clean-up after a dead one.
+"""A supervisor without a forkserver, and the clean-up after a dead one.
 
-It is started for one container by ssh, by a batch system or by hand, and runs in the foreground, or
-detached: then a copy of this process continues in a session of its own, and this one prints the
-copy's process id and exits. In both cases the container's lock in the register is held from the
-first write until the run directory is removed. At its end it also cleans up after dead supervisors
-of this machine: a batch system may kill all processes of a job at once.
+It is started for one container by ssh, by a batch system or by hand. It runs in the foreground, or
+detached: a copy of this process continues in a session of its own, and this process prints the id
+of the copy and exits. In both cases the container's lock in the register is held from the first
+write until the run directory is removed. At its end it also cleans up after dead supervisors of
+this machine: a batch system may kill all processes of a job at once.
 
 The clean-up undoes the steps of the dead supervisor's journal. Mounts need no undoing: they
 vanished with its mount namespace. The container itself (processes and cgroup, or an object of the

@@ -2,7 +2,7 @@
 
 Python specialises code and fills its caches (specialised instructions, compiled patterns, type
 decoders) as code runs. A supervisor runs everything once, in a newly forked process: its
-specialisation is lost with it, and each page that it writes is copied first. So the warm parent
+specialisation is lost with it, and each page that it writes is copied first. So the forkserver
 runs a few containers before it forks any: the real steps, the real HTTP client over a Unix socket,
 an engine that starts nothing, and a server that accepts everything.
 """

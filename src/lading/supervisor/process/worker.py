@@ -1,4 +1,4 @@
-"""Reusable supervisor processes of the warm parent: each serves one container after the other.
+"""Reusable supervisor processes of the forkserver: each serves one container after the other.
 
 A newly forked process copies every page that it writes to, and specialises code again; that costs
 more than everything else that a supervisor does for a short container. So a supervisor that has
@@ -16,7 +16,7 @@ be saved, and {"op": "done"} when it has ended in good order and released the lo
 "last"} when it serves no further one. When the parent's end closes, the worker ends as soon as it
 serves no container.
 
-`WorkerPool` assigns workers to containers and retires idle ones. Only the warm parent gives a
+`WorkerPool` assigns workers to containers and retires idle ones. Only the forkserver gives a
 worker its next container. So a signal that it sends to the worker of a container reaches that
 container or nobody, never the next container.
 """
@@ -175,7 +175,7 @@ def _turn(connection: socket.socket, go: asyncio.Event) -> Turn:
         try:
             connection.send(word)
         except OSError:
-            # The warm parent has ended.
+            # The forkserver has ended.
             return False
         return True
 

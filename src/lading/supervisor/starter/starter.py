@@ -255,7 +255,7 @@ class Starter:
 
 
 class _Status(msgspec.Struct):
-    """What a status file says so far."""
+    """The present content of a status file."""
 
     pid: int = 0
     ready: int = 0

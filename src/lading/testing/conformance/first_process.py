@@ -28,7 +28,7 @@ ORPHANED: Final = (
 )
 """Makes many orphans, and tells how many ended ones nobody collects."""
 AS_ORPHANED: Final = f"{ORPHANS} made\n0 left\n"
-"""What `ORPHANED` says."""
+"""The output of `ORPHANED`."""
 PROGRAMS: Final = tuple(f"/bin/{name}" for name in ("dash", "cat", "ls", "rm", "mv"))
 """Needed in the image by `ATTACK`."""
 ATTACK: Final = (

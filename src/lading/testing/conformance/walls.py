@@ -64,7 +64,7 @@ SCRIPT: Final = "; echo ==; ".join(
         *(f"line=; {_READ.format(path)}" for path in MASKED),
     )
 )
-"""What the command of the shell runs; needs `PROGRAMS` in the image."""
+"""The script of the shell; needs `PROGRAMS` in the image."""
 PROGRAMS: Final = tuple(f"/bin/{name}" for name in ("dash", "cat", "ls", "mknod"))
 _DEVICES: Final = {"full", "null", "random", "tty", "urandom", "zero"}
 _TERMINALS: Final = {"ptmx", "pts"}

@@ -35,9 +35,7 @@ _FIRST: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLabel:
-    """What a node says of its requests: the state that gives it its look, that in words with
-    numbers, and all states.
-    """
+    """The state of the requests of a node, the states in words with numbers, and all states."""
 
     look: str
     words: str

@@ -40,7 +40,7 @@ while data := s.recv(1 << 20):
 
 
 def archive(tmp_path: Path) -> tuple[Path, str]:
-    """A runner whose warm parent is a script."""
+    """A runner whose forkserver is a script."""
     packed = tmp_path / "runner.tgz"
     if packed.exists():
         # Made again a second later it would have another hash.

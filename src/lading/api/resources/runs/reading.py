@@ -1,8 +1,8 @@
 """Runs that are read: the list, and one run with its steps.
 
 A run is a project with the property `lading_run`, which owns the requests that are its steps; or it
-is the request of a workflow runner, whose container asks for the steps. Whoever can read the
-project can read the steps that it owns; the steps that a runner asks for are checked one by one.
+is the request of a workflow runner, whose container asks for the steps. A reader of the project can
+read the steps that it owns. The steps that a runner asks for are checked one by one.
 
 Source: docs/spec/api, section Runs.
 """

@@ -1,6 +1,6 @@
 """Amounts that earlier containers of a tool needed, for later ones (`Containers.LearnResources`).
 
-- What a tool of one user needed (`core.scheduling.expected_times.Tool`) says nothing to others.
+- The needs of a tool of one user (`core.scheduling.expected_times.Tool`) say nothing to others.
 - A lesson is an amount that a container had when it succeeded after an attempt with less had
   failed for lack of it. It holds for inputs of its size, and for larger ones.
 

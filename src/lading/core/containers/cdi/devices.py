@@ -64,8 +64,9 @@ class CdiDevices:
         )
 
     def edits(self, names: Iterable[str]) -> ContainerEdits:
-        """What the devices with these qualified names change together. Raises Invalid for a name of
-        another form or one with a conflict, NotFound for a kind or a device that is not there.
+        """The changes by the devices with these qualified names, together. Raises Invalid for a
+        name of another form or one with a conflict, NotFound for a kind or a device that is not
+        there.
         """
         edits: list[ContainerEdits] = []
         begun: set[str] = set()
@@ -139,7 +140,7 @@ def _all(
 
 
 def unsupported(edits: ContainerEdits) -> str:
-    """What of the edits Lading does not make, in words; "" for nothing."""
+    """The edits that Lading does not make, in words; "" for none."""
     if edits.net_devices:
         return "moves network interfaces into the container"
     return "sets Intel RDT" if edits.intel_rdt is not None else ""

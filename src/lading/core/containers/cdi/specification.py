@@ -320,7 +320,7 @@ _USES: Final = (
     ("1.1.0", _uses_1_1), ("0.7.0", _uses_0_7), ("0.6.0", _uses_0_6), ("0.5.0", _uses_0_5),
     ("0.4.0", _uses_0_4),
 )  # fmt: skip
-"""What needs which version, the newest first."""
+"""Fields and the version that each needs, the newest first."""
 
 
 def _shown(value: str) -> str:

@@ -118,9 +118,9 @@ def shown(
 def seen(mounts: Mapping[str, Json], contents: Mapping[str, Json]) -> JsonObject:
     """The mounts in the form for comparisons: the view of the command.
 
-    Where `contents` has {"content": ...} of a file or {"portable_data_hash": ...} of a directory
-    for a target, it stands in the place of the collection and the path, since the command sees
-    neither the name of the file outside the container nor what lies beside it.
+    For a target `contents` may have {"content": ...} of a file or {"portable_data_hash": ...} of a
+    directory. It then replaces the collection and the path: the command sees neither the name of
+    the file outside the container nor the files beside it.
     """
     compared: JsonObject = {}
     for target, spec in mounts.items():

@@ -8,15 +8,15 @@ standard library of Python 3.9 may be used, as a VM need not have anything else.
     install DIR HASH     a tar archive on standard input becomes DIR/runner~HASH if its sha256 is
                          HASH
     serve DIR HASH ENGINE
-                         keep the warm parent of the supervisors of that runner, which imports the
+                         keep the forkserver of the supervisors of that runner, which imports the
                          engine before it forks; relay between it and standard streams
 
-`serve` relays requests to the warm parent (`supervisor.process.forkserver` documents them) and its
+`serve` relays requests to the forkserver (`supervisor.process.forkserver` documents them) and its
 answers back. The descriptors in the answers stay here: when one shows that a supervisor has ended,
 {"op":"ended","uuid":U} is sent at once. A ping is answered here; a prepared supervisor that asks
 for its turn may continue at once; the history of {"op":"prices"} is written to a file, and the
 supervisors get a signal to read it; {"op":"tail"} asks for the end of their log. When standard
-input ends, the warm parent ends; supervisors continue.
+input ends, the forkserver ends; supervisors continue.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def install(directory: str, name: str) -> int:
 
 
 class AgentBridge:
-    """Relay between the dispatcher and the warm parent."""
+    """Relay between the dispatcher and the forkserver."""
 
     def __init__(self, directory: str, name: str, engine: str) -> None:
         self.directory = directory
@@ -154,7 +154,7 @@ class AgentBridge:
         self.warm: subprocess.Popen[bytes]
 
     def serve(self) -> int:
-        """Relay until either side is gone; 1 if it was the warm parent."""
+        """Relay until either side is gone; 1 if it was the forkserver."""
         self.start()
         self.poll.register(0, select.POLLIN)
         self.poll.register(self.ours, select.POLLIN)
@@ -174,7 +174,7 @@ class AgentBridge:
             self.warm.wait()
 
     def start(self) -> None:
-        """Start the warm parent."""
+        """Start the forkserver."""
         for name in ("run", "cache", "locks"):
             Path(self.directory, name).mkdir(mode=0o700, parents=True, exist_ok=True)
         self.ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -235,7 +235,7 @@ class AgentBridge:
             self.ours.send(json.dumps({"op": "signal", "uuid": uuid, "signal": "USR2"}).encode())
 
     def answer(self) -> bool:
-        """Pass an answer back without its descriptors; False when the warm parent is gone."""
+        """Pass an answer back without its descriptors; False when the forkserver is gone."""
         data, descriptors, _, _ = socket.recv_fds(self.ours, LIMIT, 253)
         if not data:
             return False

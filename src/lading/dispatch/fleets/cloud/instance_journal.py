@@ -1,4 +1,4 @@
-"""What outlives VMs and restarts: the journal of VMs, and the logs of those that are gone.
+"""Files that outlive VMs and restarts: the journal of VMs, and the logs of those that are gone.
 
 The journal is one small file, with the facts that a dispatcher needs after a restart and that the
 cloud does not have: the time when a VM was made, and since when it is waited for, from its creation
@@ -130,7 +130,7 @@ class LogCollector:
     patience: float = _PATIENCE
 
     async def collect(self, machine: CloudMachine, why: str, *, has_failed: bool) -> None:
-        """Keep the logs of a VM that goes or is gone. What cannot be had is left out."""
+        """Keep the logs of a VM that goes or is gone. A log that cannot be read is left out."""
         logs: dict[str, bytes] = {}
         if machine.link is not None:
             with contextlib.suppress(LadingError):

@@ -62,7 +62,7 @@ class VmBootstrap(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshBootstrap:
     """Bootstrap of a VM by ssh. `runner` makes or finds the runner; `certificate` is a file that
-    the VM gets, or None. `engine` is the name of the engine that the warm parent of the VM imports.
+    the VM gets, or None. `engine` is the name of the engine that the forkserver of the VM imports.
 
     `passed` is called after every phase, with its result in a few words.
     """

@@ -1,4 +1,4 @@
-"""What makes a container of the native engine, keeps it, and ends it: a program of this machine.
+"""The program of this machine that makes, keeps and ends a container of the native engine.
 
 The engine has prepared the root, the mounts, the control group and the configuration; it calls
 `prepare`, `describe`, `start` in this order. The container waits at a gate until `open_gate`.

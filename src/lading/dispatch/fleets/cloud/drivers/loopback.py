@@ -96,7 +96,7 @@ class LoopbackDriver:
             await asyncio.to_thread(self._machines.stop, id)
 
     async def console(self, id: str) -> str:
-        """What its processes wrote to their standard streams."""
+        """The output of its processes."""
         return await asyncio.to_thread(self._machines.console, id)
 
     def group(self, kind: InstanceType) -> str:
