@@ -125,7 +125,9 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_files.py": ("webdav", "fileserving"),
     "tests/system/test_forwarding.py": (*ENTERS, "net"),
     "tests/system/test_gpus.py": (
-        "dispatch.capacity", "dispatch.fleets.local", "dispatch.fleets.slurm", "supervisor.engines",
+        "dispatch.capacity", "dispatch.fleets.batch", "dispatch.fleets.local",
+        "dispatch.fleets.slurm", "dispatch.gpu_watch", "process.gpus", "supervisor.engines",
+        "supervisor.limits.gpu_locks", "supervisor.limits.gpu_samples",
     ),
     "tests/system/test_gang_first_process.py": (
         "hpc", "supervisor.engines", "supervisor.gang", "supervisor.starter",

@@ -11,6 +11,7 @@ has been killed meanwhile.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -209,13 +210,14 @@ def running_slurm(
     scheduler: str = "backfill",
     parameters: str = _TUNED,
     cards: Sequence[str] = (),
+    types: Sequence[str] = (),
     address: str = "127.0.0.1",
 ) -> Iterator[SlurmCluster]:
     """A cluster of `nodes` with so many CPUs, MiB of RAM and disk each, partitions `main` (all) and
     `last` (one).
 
-    `cards` are the device files of the GPUs that each node has. `address` is one of this machine,
-    at which all are; an IPv6 one leaves no IPv4 between them.
+    `cards` are the device files of the GPUs that each node has, `types` their types. `address` is
+    one of this machine, at which all are; an IPv6 one leaves no IPv4 between them.
     """
     for folder in ("log", "state", "spool"):
         (root / folder).mkdir(parents=True)
@@ -229,7 +231,8 @@ def running_slurm(
         host=host, address=address, port=port, root=root, node_timeout=node_timeout,
         remembered=remembered, scheduler=scheduler, parameters=parameters,
     )  # fmt: skip
-    gpus = f" Gres=gpu:{len(cards)}" if cards else ""
+    counts = [f"gpu:{kind}:{types.count(kind)}" for kind in dict.fromkeys(types)]
+    gpus = f" Gres={','.join(counts or [f'gpu:{len(cards)}'])}" if cards else ""
     for at, name in enumerate(names, 1):
         text += (
             f"NodeName={name} NodeHostname={host} NodeAddr={address} Port={port + at} CPUs={vcpus} "
@@ -239,7 +242,12 @@ def running_slurm(
         text += "CommunicationParameters=EnableIPv6,DisableIPv4\n"
     if cards:
         text += "GresTypes=gpu\n"
-        (root / "gres.conf").write_text("".join(f"Name=gpu File={card}\n" for card in cards))
+        (root / "gres.conf").write_text(
+            "".join(
+                f"Name=gpu File={card}{f' Type={kind}' if kind else ''}\n"
+                for card, kind in itertools.zip_longest(cards, types, fillvalue="")
+            )
+        )
     text += (
         "PartitionName=main Nodes=ALL Default=YES State=UP\n"
         f"PartitionName=last Nodes={names[-1]} State=UP\n"

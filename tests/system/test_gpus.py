@@ -252,6 +252,34 @@ async def test_slurm_says_which_gpus_a_job_has(tree: Path, tmp_path: Path) -> No
             await asyncio.sleep(0.1)
 
 
+async def test_a_job_names_the_type_of_gpus_that_suits(tree: Path, tmp_path: Path) -> None:
+    for program in ("slurmctld", "slurmd", "munged"):
+        need_program(program)
+    (tmp_path / "hooks").mkdir()
+    config = SLURM.format(tree=tree, node=tmp_path / "node", hooks=tmp_path / "hooks")
+    cards = [str(tree / "dev" / name) for name in ("nvidia0", "nvidia1")]
+    types = ["t4", "a100"]
+    with (
+        running_slurm(
+            tmp_path / "slurm", nodes=1, vcpus=4, ram=4000, cards=cards, types=types
+        ) as slurm,
+        running_cluster(tmp_path / "data", config, slurm.environment) as cluster,
+    ):
+        tools(cluster)
+        async with desk_of(cluster) as desk, asyncio.timeout(180):
+            kinds = {"ampere": "nvidia1", "turing": "nvidia0"}
+            uuids = {
+                kind: await desk.submit(SCRIPT, **gpus(1, hardware_target=[kind])) for kind in kinds
+            }
+            for kind, device in kinds.items():
+                assert list(await uses(desk, [uuids[kind]])) == [device]
+            waiting = await desk.submit(SCRIPT, **gpus(1, hardware_target=["hopper"]))
+            assert "another kind" in await desk.until_told(waiting, "another kind")
+            await desk.cancel(waiting)
+        while slurm.jobs():
+            await asyncio.sleep(0.1)
+
+
 @pytest.fixture(scope="module")
 def mixed_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A machine with a divided GPU of NVIDIA, a whole one that has failed, one of AMD and one of

@@ -161,3 +161,16 @@ def test_any_text_is_a_kind_or_a_fault(texts: list[str]) -> None:
 @given(st.sampled_from([*NVIDIA_ARCHITECTURES]))
 def test_architectures_are_written_in_any_case(name: str) -> None:
     assert parse_kinds(name.upper()) == (name,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "stack"),
+    [
+        ("a100", "cuda"), ("1g.10gb", "cuda"), ("MI250", "rocm"), ("flex170", "oneapi"),
+        ("intel", "oneapi"), ("unheard-of", "cuda"),
+    ],
+)  # fmt: skip
+def test_models_and_makers_tell_the_stack(kind: str, stack: str) -> None:
+    constraint = gpu_constraint(1, kinds=parse_kinds(kind))
+    assert constraint is not None
+    assert constraint["stack"] == stack

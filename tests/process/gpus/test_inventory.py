@@ -33,7 +33,12 @@ def test_each_gpu_of_amd_has_its_own_architecture(tmp_path: Path) -> None:
         (nodes / f"{number}/properties").write_text(
             f"gfx_target_version {version}\ndrm_render_minor {127 + number}\n"
         )
-    assert [gpu.kinds for gpu in find_devices(tree).devices] == [("gfx90a",), ("gfx1103",)]
+    name = tree / "sys/class/drm/renderD128/device/product_name"
+    name.write_text("AMD Instinct MI250X\n")
+    assert [gpu.kinds for gpu in find_devices(tree).devices] == [
+        ("gfx90a", "mi250x"),
+        ("gfx1103",),
+    ]
 
 
 def test_answers_of_the_driver_belong_to_gpus_by_their_addresses(tmp_path: Path) -> None:

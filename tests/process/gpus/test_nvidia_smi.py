@@ -51,3 +51,7 @@ def test_a_program_that_hangs_stops_nobody(tmp_path: Path) -> None:
     before = time.monotonic()
     assert nvidia_smi.query_gpus(tmp_path, timeout=0.1) == ()
     assert time.monotonic() - before < 10
+    # Once it has ended, another one is asked again.
+    write_readings(tmp_path, [reading(0)])
+    while not nvidia_smi.query_gpus(tmp_path):
+        assert time.monotonic() - before < 60

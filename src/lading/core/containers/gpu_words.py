@@ -25,6 +25,7 @@ from lading.core.gpu_architectures import (
     default_stack,
     is_amd,
 )
+from lading.core.gpus.models import read_model
 from lading.core.quantities import parse_size, size
 from lading.core.values import Json, JsonObject, printable
 
@@ -178,4 +179,6 @@ def _stack_of(kind: str) -> str:
         return _MAKERS[kind]
     if is_amd(kind):
         return ROCM
-    return CUDA if kind in NVIDIA_ARCHITECTURES or capability(kind) is not None else ""
+    if kind in NVIDIA_ARCHITECTURES or capability(kind) is not None:
+        return CUDA
+    return read_model(kind).stack

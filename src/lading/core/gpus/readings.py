@@ -104,7 +104,7 @@ def read_information(content: str) -> Mapping[str, str]:
 def read_kernel_values(values: Mapping[str, str]) -> GpuReading:
     """The reading of a GPU of AMD or Intel from files of the kernel, by their names below its
     device: `mem_info_vram_total`, `mem_info_vram_used`, `gpu_busy_percent`, `unique_id`,
-    `lmem_total_bytes`, and `ras/*_err_count`.
+    `product_name`, `lmem_total_bytes`, and `ras/*_err_count`.
     """
     busy = _number(values.get("gpu_busy_percent", ""))
     errors = (
@@ -116,6 +116,7 @@ def read_kernel_values(values: Mapping[str, str]) -> GpuReading:
     unique = values.get("unique_id", "").strip().casefold()
     return GpuReading(
         uuid=f"GPU-{unique}" if unique else "",
+        model=values.get("product_name", ""),
         memory=_number(total) or 0,
         memory_used=_number(values.get("mem_info_vram_used", "")) or 0,
         busy=None if busy is None else min(busy, 100) / 100,

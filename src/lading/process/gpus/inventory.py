@@ -33,7 +33,7 @@ _INFORMATION: Final = "proc/driver/nvidia/gpus"
 _TOPOLOGY: Final = "sys/class/kfd/kfd/topology/nodes"
 _KERNEL_FILES: Final = (
     "mem_info_vram_total", "mem_info_vram_used", "gpu_busy_percent", "unique_id",
-    "lmem_total_bytes",
+    "lmem_total_bytes", "product_name",
 )  # fmt: skip
 _MOST_BYTES: Final = 4096
 
@@ -139,7 +139,11 @@ def _described(
             kinds=read_model(values.get("Model", "")).kinds,
         )
     reading = read_kernel_values(_kernel_values(root, gpu))
-    kinds = _rocm_kinds(root, gpu) if gpu.stack == ROCM else ()
+    kinds = (
+        *(_rocm_kinds(root, gpu) if gpu.stack == ROCM else ()),
+        *read_model(reading.model).kinds,
+    )
+    kinds = tuple(dict.fromkeys(kinds))
     return structs.replace(gpu, uuid=reading.uuid, kinds=kinds, memory=reading.memory)
 
 

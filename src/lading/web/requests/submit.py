@@ -22,7 +22,7 @@ from lading.core.containers.gpu_words import (
     parse_version,
 )
 from lading.core.errors import Invalid, LadingError
-from lading.core.gpu_architectures import ROCM, default_stack
+from lading.core.gpu_architectures import ONEAPI, ROCM, default_stack
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 from lading.core.quantities import parse_size
 from lading.core.runs.report import show_value
@@ -35,6 +35,7 @@ _OUTPUT: Final = "/out"
 _PRIORITY: Final = 500
 # Suggested in the form; any other name can be typed.
 _MOST_IMAGES: Final = 200
+_MAKERS: Final = {ROCM: "amd", ONEAPI: "intel"}
 _GPUS: Final = ("gpus", "gpu_memory", "gpu_type", "gpu_version")
 _TEXTS: Final = (
     "name", "image", "command", "inputs", "collection", "collection_path", "environment", "vcpus",
@@ -349,14 +350,15 @@ def _texts_of(request: Record) -> dict[str, str]:
 
 
 def _gpu_texts(constraints: Mapping[str, Any]) -> dict[str, str]:
-    """The fields about GPUs; a request of any GPU of AMD names its maker as the kind."""
+    """The fields about GPUs; a request of any GPU of a maker names the maker as the kind."""
     gpu = constraints.get("gpu") or {}
     count, memory = gpu.get("device_count"), gpu.get("vram")
     if not count:
         return dict.fromkeys(_GPUS, "")
     kinds, version = gpu.get("hardware_target") or [], str(gpu.get("driver_version") or "")
-    if gpu.get("stack") == ROCM and default_stack(kinds) != ROCM:
-        kinds = ["amd", *kinds]
+    stack = str(gpu.get("stack") or "")
+    if stack in _MAKERS and default_stack(kinds) != stack:
+        kinds = [_MAKERS[stack], *kinds]
     return {
         "gpus": str(count),
         "gpu_memory": f"{-(-memory // (1 << 20))} MiB" if memory else "",
