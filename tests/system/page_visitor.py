@@ -100,7 +100,8 @@ class Visitor:
         # Evaluated: the policy of the page refuses a script element.
         self.page.evaluate(f"{AXE.read_text()};0")
         found = self.page.evaluate(f"axe.run(document, {{runOnly: {json.dumps(RULES)}}})")
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
+        violations = [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]]
+        assert violations == [], f"{self.page.url}: {violations}"
         size = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
         wide, room = self.page.evaluate(size)
         assert wide <= room, "the page scrolls sideways"
@@ -153,6 +154,12 @@ def make_run(cluster: Cluster, name: str) -> str:
     step = submit(cluster, f"step of {name}", f": {name}", "--run", name)
     cluster.lading("wait", step)
     return str(json.loads(cluster.lading("runs", "show", name, "--json").stdout)["uuid"])
+
+
+def make_template(cluster: Cluster, run: str, name: str) -> str:
+    """A template of a run; its uuid."""
+    saved = cluster.lading("template", "save", run, "--name", name, "--json")
+    return str(json.loads(saved.stdout)["uuid"])
 
 
 def submit(cluster: Cluster, name: str, script: str, *options: str) -> str:

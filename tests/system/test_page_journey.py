@@ -20,6 +20,7 @@ from tests.system.page_visitor import (
     chromium,
     look_at,
     make_run,
+    make_template,
     need_page,
     postgres_config,
     submit,
@@ -142,8 +143,7 @@ def test_every_page_of_the_table(
     hook = cluster.lading("webhook", "create", "https://a.example/", "--json").stdout
     webhook = json.loads(hook)["uuid"]
     run = make_run(cluster, f"cohort {look}")
-    save = ("template", "save", run, "--name", f"template {look}", "--json")
-    template = json.loads(cluster.lading(*save).stdout)["uuid"]
+    template = make_template(cluster, run, f"template {look}")
     owner = project["owner_uuid"]
     uuids = (done, running, collection, project["uuid"], owner, webhook, run, template)
     try:

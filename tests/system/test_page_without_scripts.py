@@ -12,7 +12,15 @@ from playwright.sync_api import Browser, expect
 
 from tests.system.cluster import Cluster
 from tests.system.page_views import views
-from tests.system.page_visitor import PATIENCE, Visitor, chromium, cluster, make_run, submit
+from tests.system.page_visitor import (
+    PATIENCE,
+    Visitor,
+    chromium,
+    cluster,
+    make_run,
+    make_template,
+    submit,
+)
 
 __all__ = ["chromium", "cluster"]
 pytestmark = pytest.mark.system
@@ -40,7 +48,9 @@ def test_every_page_can_be_read(cluster: Cluster, reader: Visitor, tmp_path: Pat
     hook = cluster.lading("webhook", "create", "https://a.example/", "--json").stdout
     webhook = json.loads(hook)["uuid"]
     run = make_run(cluster, "cohort")
-    uuids = (request, collection, project["uuid"], project["owner_uuid"], webhook, run)
+    template = make_template(cluster, run, "template")
+    owner = project["owner_uuid"]
+    uuids = (request, collection, project["uuid"], owner, webhook, run, template)
     seen = list(views(reader.page, reader.origin, uuids, path="a.txt"))
     assert len(seen) > 15
     for one in seen:
