@@ -18,6 +18,9 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/arvados_go/test_crunch_run.py": ("api.container_access", "api.resources.containers"),
     "tests/cwl/test_some_cases.py": (*RUNS, "blobs"),
     "tests/docs/test_plugins.py": ("testing",),
+    "tests/security/test_batch_jobs.py": (
+        "dispatch.fleets.batch", "dispatch.fleets.batch_adapters",
+    ),
     "tests/security/test_block_signatures.py": ("api", "blobs", "core.data.locator"),
     "tests/security/test_block_writers.py": ("api.authorization", "blobs"),
     "tests/security/test_bounded_scratch.py": ("supervisor",),

@@ -50,7 +50,6 @@ def test_a_template_that_cannot_be_filled_is_refused(template: str) -> None:
         ArgumentTemplates(arguments=(template,)).check()
 
 
-@pytest.mark.attack("names queues that add words to the command line of a batch system")
 @given(words=st.lists(st.text(min_size=1), min_size=1, max_size=3))
 def test_words_of_a_container_stay_one_argument(words: list[str]) -> None:
     container = TrackedContainer(uuid=UUID, need=Resources(1, MIB), partitions=tuple(words))

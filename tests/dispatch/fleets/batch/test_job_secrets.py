@@ -22,7 +22,6 @@ def test_only_their_user_reads_them(tmp_path: Path) -> None:
     assert list(directory.iterdir()) == []
 
 
-@pytest.mark.attack("reads the directory with the tokens of jobs")
 def test_a_directory_that_others_read_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "secrets"
     directory.mkdir(mode=0o755)
