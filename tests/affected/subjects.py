@@ -173,6 +173,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/test_page_runs.py": ("api.resources.runs", "client.run_records", "web.runs"),
     "tests/system/test_page_shell.py": (*ENTERS, "web.shell"),
     "tests/system/test_page_shell_engines.py": (*ENTERS, "web.shell"),
+    "tests/system/test_page_device_login.py": ("web.site", "client.servers", "cli.accounts"),
     "tests/system/test_page_site.py": ("web.site",),
     "tests/system/test_page_webhooks.py": ("api.webhooks", "web"),
     "tests/system/test_page_without_scripts.py": ("web",),
