@@ -33,7 +33,7 @@ TARGET = os.environ.get("LADING_STARTER_TARGET", "")
 IS_CLIENT = os.environ.get("LADING_WHEEL") == "client"
 # Packages that the wheel for all systems lacks: the server, which needs Linux, and its fakes.
 SERVER = (
-    "api", "blobs", "dispatch", "fileserving", "store", "supervisor", "testing", "tes", "web",
+    "api", "blobs", "dispatch", "fileserving", "s3", "store", "supervisor", "testing", "tes", "web",
     "webdav", "wiring",
 )  # fmt: skip
 

@@ -55,6 +55,14 @@ MUTATIONS: Final = (
         "tests/supervisor/engines", ("system/test_engines.py", "system/test_supervisor.py"),
     ),
     Mutation(
+        "fileserving/changes.py", "if not opened.editable:", "if False:",
+        "tests/fileserving", ("system/test_files.py",),
+    ),
+    Mutation(
+        "s3/bodies.py", "if md5 is not None and md5.digest() != read_md5(checks.md5):", "if False:",
+        "tests/s3", (),
+    ),
+    Mutation(
         "webdav/locks.py", "if lock.holder != holder:", "if False:",
         "tests/webdav", ("system/test_files.py",),
     ),
@@ -103,7 +111,7 @@ MUTATIONS: Final = (
         "tests/supervisor/limits", ("system/test_memory_hog.py", "system/test_bad_luck.py"),
     ),
     Mutation(
-        "dispatch/fleets/cloud/pool.py", "if one.behavior is not behavior:", "if False:",
+        "dispatch/fleets/cloud/pool.py", "if vm.behavior is not behavior:", "if False:",
         "tests/dispatch/fleets/cloud", ("system/test_cloud.py", "system/test_page_machines.py"),
     ),
     Mutation(

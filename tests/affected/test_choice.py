@@ -44,7 +44,7 @@ def test_mutations_are_in_all_packages() -> None:
         for path in (ROOT / "src" / "lading").iterdir()
         if (path / "__init__.py").exists() and path.name != "testing"
     }
-    assert len(MUTATIONS) == 22
+    assert len(MUTATIONS) == 24
 
 
 @pytest.mark.parametrize(

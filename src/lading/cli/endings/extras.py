@@ -26,7 +26,7 @@ PACKAGES: Final[frozenset[str]] = frozenset(
 SERVER: Final[frozenset[str]] = frozenset(
     f"lading.{name}"
     for name in (
-        "api", "blobs", "dispatch", "fileserving", "store", "supervisor", "tes", "web",
+        "api", "blobs", "dispatch", "fileserving", "s3", "store", "supervisor", "tes", "web",
         "webdav", "wiring",
     )
 )  # fmt: skip
