@@ -17,10 +17,11 @@ home=$root/usr/lib/lading
 site=$home/lib/python$python/site-packages
 
 # For the Python of the package, whatever runs this script: compiled packages only, as their authors released them.
+# manylinux2014 is 2_17 by another name, and pip takes the two for different platforms.
 install() {
     .venv/bin/python -m pip install -q --disable-pip-version-check --no-compile --no-deps --only-binary=:all: \
         --implementation cp --python-version "$python" --platform "manylinux2014_$(uname -m)" \
-        --platform "manylinux_2_28_$(uname -m)" --platform any --target "$site" "$@"
+        --platform "manylinux_2_17_$(uname -m)" --platform "manylinux_2_28_$(uname -m)" --platform any --target "$site" "$@"
 }
 install --require-hashes -r requirements/server.txt
 rm -rf "$site/bin"
