@@ -67,7 +67,7 @@ async def finish(unit: Unit, before: Container, after: Container) -> list[Effect
     left = {subject.uuid: subject for _, subject in wanting}
     trashed = await priorities.owners_in_trash(unit.tx, left.values(), unit.now)
     earlier = await _containers(
-        unit.tx, (uuid for one in left.values() for uuid in one.attempted_container_uuids)
+        unit.tx, (uuid for subject in left.values() for uuid in subject.attempted_container_uuids)
     )
     again = None
     if not has_succeeded(after):
@@ -110,7 +110,9 @@ async def _plan_retry(
         after,
         subjects,
         before=before,
-        parents=await _containers(unit.tx, (one.requesting_container_uuid for one in subjects)),
+        parents=await _containers(
+            unit.tx, (subject.requesting_container_uuid for subject in subjects)
+        ),
         earlier=earlier,
         uuid=unit.services.ids.new_uuid(CONTAINERS.infix),
         now=unit.now,
@@ -123,13 +125,13 @@ async def _project_rules(
     tx: Transaction, subjects: Iterable[ContainerRequest]
 ) -> dict[str, list[RetryRules]]:
     """The rules for retries of the owner of each request and of the projects above it, by owner."""
-    found: dict[str, list[RetryRules]] = {}
-    for owner in {one.owner_uuid for one in subjects}:
+    rules_by_owner: dict[str, list[RetryRules]] = {}
+    for owner in {subject.owner_uuid for subject in subjects}:
         above = await permission_queries.owners_above(tx, owner)
         rows = {row["uuid"]: row for row in await records.among(tx, GROUPS, "uuid", above)}
         policies = [rows[uuid]["container_policy"] for uuid in above if uuid in rows]
-        found[owner] = [read_container_policy(one) for one in policies if one]
-    return found
+        rules_by_owner[owner] = [read_container_policy(policy) for policy in policies if policy]
+    return rules_by_owner
 
 
 async def make_final(
@@ -146,15 +148,15 @@ async def make_final(
     end = finalize.finalize(
         subject, container, now=unit.now, parent=parent, reused=reused, keep_collections=keeps
     )
-    kept: JsonObject = {}
+    attributes: JsonObject = {}
     plans = finalize.retained(end.collections, now=unit.now, policy=unit.services.policy)
     uuids = await keep(unit, plans)
     for plan, uuid in zip(plans, uuids, strict=True):
         if uuid is not None and plan.keeps in _KEPT_IN:
-            kept[_KEPT_IN[plan.keeps]] = uuid
+            attributes[_KEPT_IN[plan.keeps]] = uuid
     if end.parent_uuid is not None and parent is not None:
         await charge(unit, end.parent_uuid, parent.subrequests_cost + end.parent_cost)
-    return request.with_values(end.change, kept) if kept else end.change
+    return request.with_values(end.change, attributes) if attributes else end.change
 
 
 async def refresh_logs(unit: Unit, container: Container) -> None:
@@ -274,25 +276,25 @@ async def keep(unit: Unit, plans: Sequence[CollectionPlan]) -> list[str | None]:
         row["uuid"]: row for row in await records.among(tx, COLLECTIONS, "uuid", _renewed(plans))
     }
     names = dict.fromkeys((plan.owner_uuid, plan.name) for plan in plans if plan.uuid not in old)
-    known, taken = await contents.for_keeping(tx, hashes, names)
-    known |= fresh
-    kept: list[str | None] = []
+    stored_contents, taken = await contents.for_keeping(tx, hashes, names)
+    stored_contents |= fresh
+    uuids: list[str | None] = []
     now = services.clock.now()
     for plan in plans:
         former = old.get(plan.uuid or "")
-        content = _content(plan, known, former["manifest_text"] if former else "")
+        content = _content(plan, stored_contents, former["manifest_text"] if former else "")
         if content is None:
-            kept.append(None)
+            uuids.append(None)
         elif former is not None:
             # The pieces replace the former content, or are added to it.
             before = [former["storage_classes_confirmed"]] if former["manifest_text"] else []
-            content |= _confirmation(plan, known, now, *before)
-            kept.append(await _renew(tx, services, former, content, user_uuid))
+            content |= _confirmation(plan, stored_contents, now, *before)
+            uuids.append(await _renew(tx, services, former, content, user_uuid))
         else:
-            content |= _confirmation(plan, known, now)
-            kept.append(await _make(tx, services, plan, content, taken, user_uuid, now))
+            content |= _confirmation(plan, stored_contents, now)
+            uuids.append(await _make(tx, services, plan, content, taken, user_uuid, now))
             unit.has_kept(content["portable_data_hash"])
-    return kept
+    return uuids
 
 
 def _fresh(record: Record) -> contents.StoredContent:
@@ -366,39 +368,39 @@ async def _make(
 
 
 def _confirmation(
-    plan: CollectionPlan, known: _Contents, now: str, *before: Sequence[str]
+    plan: CollectionPlan, stored_contents: _Contents, now: str, *before: Sequence[str]
 ) -> Record:
     """The confirmed storage classes of a planned collection: those of all its pieces."""
     desired = plan.storage_classes or ["default"]
-    pieces = [known[piece.pdh].confirmed for piece in plan.pieces]
+    pieces = [stored_contents[piece.pdh].confirmed for piece in plan.pieces]
     return placement.confirmation(placement.common(desired, [*pieces, *before]), now)
 
 
-def _content(plan: CollectionPlan, known: _Contents, existing: str) -> Record | None:
-    if any(piece.pdh not in known for piece in plan.pieces):
+def _content(plan: CollectionPlan, stored_contents: _Contents, existing: str) -> Record | None:
+    if any(piece.pdh not in stored_contents for piece in plan.pieces):
         return None
-    pieces = [(known[piece.pdh].manifest_text, piece.directory) for piece in plan.pieces]
+    pieces = [(stored_contents[piece.pdh].manifest_text, piece.directory) for piece in plan.pieces]
     # The content of one collection, unchanged: its text and hash are known, nothing is parsed.
     if not existing and len(pieces) == 1 and not pieces[0][1]:
-        text, files, size, _ = known[plan.pieces[0].pdh]
+        manifest_text, files, size, _ = stored_contents[plan.pieces[0].pdh]
         return {
-            "manifest_text": text,
+            "manifest_text": manifest_text,
             "portable_data_hash": plan.pieces[0].pdh,
             "file_count": files,
             "file_size_total": size,
         }
-    text = assemble(existing, pieces, keep=LOG_DIRECTORY)
+    manifest_text = assemble(existing, pieces, keep=LOG_DIRECTORY)
     # Pieces in directories of their own cannot overlap: their counts add up.
     if not existing and are_apart(pieces, below=LOG_DIRECTORY):
-        parts = [known[piece.pdh] for piece in plan.pieces]
+        parts = [stored_contents[piece.pdh] for piece in plan.pieces]
         files, size = manifest.check_total(
-            sum(part.files for part in parts), sum(part.size for part in parts)
+            sum(content.files for content in parts), sum(content.size for content in parts)
         )
     else:
-        files, size = manifest.counts(text)
+        files, size = manifest.counts(manifest_text)
     return {
-        "manifest_text": text,
-        "portable_data_hash": manifest.portable_data_hash(text),
+        "manifest_text": manifest_text,
+        "portable_data_hash": manifest.portable_data_hash(manifest_text),
         "file_count": files,
         "file_size_total": size,
     }

@@ -40,21 +40,23 @@ class BeingCancelled(Conflict):
     """A container cannot be locked: all requests that want it are being cancelled."""
 
 
-async def principal_of(tx: Transaction, identifiers: Identifiers, one: Cancellation) -> Principal:
+async def principal_of(
+    tx: Transaction, identifiers: Identifiers, cancellation: Cancellation
+) -> Principal:
     """The user who asked for the cancellation, with the rights that the user has now."""
-    owner = {"committed_by_uuid": one.user_uuid, "owner_uuid": one.user_uuid}
+    owner = {"committed_by_uuid": cancellation.user_uuid, "owner_uuid": cancellation.user_uuid}
     return await authentication.committer(tx, identifiers, owner)
 
 
 async def query_of(
-    tx: Transaction, clock: ApiClock, principal: Principal, one: Cancellation
+    tx: Transaction, clock: ApiClock, principal: Principal, cancellation: Cancellation
 ) -> Query:
     """The Committed requests that are meant, wherever the cancellation has come to."""
     where: list[Expression] = [
         # Trashed requests may be stopped too.
         *access.readable(REQUESTS, principal, now=clock.now(), include_trash=True),
         _COMMITTED,
-        *check_filters(one.filters, REQUESTS),
+        *check_filters(cancellation.filters, REQUESTS),
     ]
     return await generic.narrowed(tx, REQUESTS, Query(where=tuple(where)), principal)
 
@@ -63,27 +65,29 @@ async def refused(tx: Transaction, principal: Principal, rows: Sequence[Record])
     """The requests that the user may read but not change."""
     owners = {str(row["owner_uuid"]) for row in rows} - {principal.user_uuid}
     flags = await permissions.flags_by_group(tx, owners)
-    found = {row["uuid"] for row in rows if (f := flags.get(row["owner_uuid"])) and f.frozen}
+    refused_uuids = {
+        row["uuid"] for row in rows if (f := flags.get(row["owner_uuid"])) and f.frozen
+    }
     if principal.is_admin:
-        return found
+        return refused_uuids
     for row in rows:
-        if row["owner_uuid"] != principal.user_uuid and row["uuid"] not in found:
+        if row["owner_uuid"] != principal.user_uuid and row["uuid"] not in refused_uuids:
             level = await authorization.level_of(tx, REQUESTS, row, principal)
             if level < Level.WRITE:
-                found.add(row["uuid"])
-    return found
+                refused_uuids.add(row["uuid"])
+    return refused_uuids
 
 
 async def left_of(
-    tx: Transaction, services: ApiServices, one: Cancellation, condition: Expression
+    tx: Transaction, services: ApiServices, cancellation: Cancellation, condition: Expression
 ) -> list[Record]:
     """The requests that meet a condition and that the cancellation has yet to cancel."""
-    principal = await principal_of(tx, services.ids, one)
+    principal = await principal_of(tx, services.ids, cancellation)
     # The next step ends the cancellation of a user who is not active.
     if not principal.is_active:
         return []
-    query = await query_of(tx, services.clock, principal, one)
-    where = (*query.where, condition, *before(one.position))
+    query = await query_of(tx, services.clock, principal, cancellation)
+    where = (*query.where, condition, *before(cancellation.position))
     rows = await records.find(tx, tx.dialect, REQUESTS, where)
     kept_back = await refused(tx, principal, rows) if rows else set[str]()
     return [row for row in rows if row["uuid"] not in kept_back]
@@ -93,12 +97,12 @@ async def left(
     tx: Transaction, services: ApiServices, condition: Expression
 ) -> list[tuple[Cancellation, list[Record]]]:
     """Like `left_of`, for each cancellation with such requests, the oldest first."""
-    found = []
-    for one in await cancellations.unfinished(tx):
-        rows = await left_of(tx, services, one, condition)
+    pending = []
+    for cancellation in await cancellations.unfinished(tx):
+        rows = await left_of(tx, services, cancellation, condition)
         if rows:
-            found.append((one, rows))
-    return found
+            pending.append((cancellation, rows))
+    return pending
 
 
 def of_containers(uuids: Sequence[str]) -> Expression:
@@ -113,16 +117,18 @@ async def check_lock(unit: UnitOfWork, container_uuid: str) -> None:
     wanting = await unit.committed(container_uuid)
     pending = await left(unit.tx, unit.services, of_containers([container_uuid]))
     ending = {row["uuid"] for _, rows in pending for row in rows}
-    if ending and all(not one.priority or one.uuid in ending for _, one in wanting):
+    if ending and all(not subject.priority or subject.uuid in ending for _, subject in wanting):
         raise BeingCancelled(f"{container_uuid}: cannot lock: its requests are being cancelled")
 
 
 async def cancel_container(services: ApiServices, container_uuid: str) -> None:
     """Cancel the requests of a container that are being cancelled, before their turn."""
     async with services.database.writing() as tx:
-        for one, rows in await left(tx, services, of_containers([container_uuid])):
-            done = await cancel_each(tx, services, one, [row["uuid"] for row in rows])
-            await cancellations.put(tx, replace(one, cancelled=one.cancelled + done))
+        for cancellation, rows in await left(tx, services, of_containers([container_uuid])):
+            done = await cancel_each(tx, services, cancellation, [row["uuid"] for row in rows])
+            await cancellations.put(
+                tx, replace(cancellation, cancelled=cancellation.cancelled + done)
+            )
 
 
 async def reach(services: ApiServices, request_uuid: str) -> None:
@@ -134,9 +140,11 @@ async def reach(services: ApiServices, request_uuid: str) -> None:
             return
     itself = Compare(Column("uuid", Type.STRING), "=", request_uuid)
     async with services.database.writing() as tx:
-        for one, rows in await left(tx, services, itself):
-            done = await cancel_each(tx, services, one, [row["uuid"] for row in rows])
-            await cancellations.put(tx, replace(one, cancelled=one.cancelled + done))
+        for cancellation, rows in await left(tx, services, itself):
+            done = await cancel_each(tx, services, cancellation, [row["uuid"] for row in rows])
+            await cancellations.put(
+                tx, replace(cancellation, cancelled=cancellation.cancelled + done)
+            )
 
 
 async def find_ending(services: ApiServices, container_uuids: Sequence[str]) -> set[str]:
@@ -149,10 +157,10 @@ async def find_ending(services: ApiServices, container_uuids: Sequence[str]) -> 
 
 
 async def cancel_each(
-    tx: Transaction, services: ApiServices, one: Cancellation, uuids: Sequence[str]
+    tx: Transaction, services: ApiServices, cancellation: Cancellation, uuids: Sequence[str]
 ) -> int:
     """Cancel requests as the call `cancel` does, each with its consequences; how many it were."""
-    unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
+    unit = UnitOfWork(tx, services, user_uuid=cancellation.user_uuid)
     done = 0
     for uuid in uuids:
         # Read now: an earlier one may have ended it.

@@ -90,8 +90,8 @@ class CascadeWorker:
         while True:
             now = self._services.clock.now()
             async with self._services.database.reading() as tx:
-                found = await cascades.unfinished(tx, most=_IN_TURNS)
-            free = [one for one in found if not one.is_held(self._holder, now)]
+                unfinished = await cascades.unfinished(tx, most=_IN_TURNS)
+            free = [cascade for cascade in unfinished if not cascade.is_held(self._holder, now)]
             if not free:
                 return
             for cascade in free:
@@ -163,7 +163,7 @@ class CascadeWorker:
                 key = (uuid, cascade.begun_at)
                 if self._projects[0] != key:
                     below = await permissions.below(tx, uuid)
-                    self._projects = (key, sorted(one for one, _ in below))
+                    self._projects = (key, sorted(group_uuid for group_uuid, _ in below))
                 return await cascades.page_of_projects(
                     tx,
                     tx.dialect,
@@ -250,5 +250,5 @@ async def _look_anew(
         # The rest waits for room; `quotas.fill` goes on as it becomes free.
         return 0, None
     waiting = await quota_waits.waiting_at(tx, subject, most=size)
-    unit.stale({one.container_uuid: None for one in waiting})
+    unit.stale({wait.container_uuid: None for wait in waiting})
     return len(waiting), (_WAITING, str(int(after) + 1)) if waiting else None

@@ -117,23 +117,27 @@ class CancellationWorker:
         while True:
             now = self._services.clock.now()
             async with self._services.database.reading() as tx:
-                found = await cancellations.unfinished(tx)
-            free = [one for one in found if not one.is_held(self._holder, now)]
+                unfinished = await cancellations.unfinished(tx)
+            free = [
+                cancellation
+                for cancellation in unfinished
+                if not cancellation.is_held(self._holder, now)
+            ]
             if not free:
                 return
             await self._finish(free[0])
 
-    async def _finish(self, one: Cancellation) -> None:
+    async def _finish(self, cancellation: Cancellation) -> None:
         try:
-            await self._stop_taken(one)
-            if one.total is None:
-                await self._count(one)
-            await together(*(self._steps(one.id) for _ in range(_AT_A_TIME)))
+            await self._stop_taken(cancellation)
+            if cancellation.total is None:
+                await self._count(cancellation)
+            await together(*(self._steps(cancellation.id) for _ in range(_AT_A_TIME)))
         except (Unavailable, Conflict):
             raise
         except LadingError as error:
             # A fault of what is asked for: it would not go away by itself.
-            await self._end(one.id, error.message)
+            await self._end(cancellation.id, error.message)
         finally:
             await self._drop()
 
@@ -143,7 +147,7 @@ class CancellationWorker:
             ahead, self._ahead = self._ahead, None
             await cancel_all(ahead)
 
-    async def _stop_taken(self, one: Cancellation) -> None:
+    async def _stop_taken(self, cancellation: Cancellation) -> None:
         """Cancel the requests whose containers a dispatcher has taken, or run: they are few, and
         each moment may start one of them.
         """
@@ -154,11 +158,11 @@ class CancellationWorker:
                 if not uuids:
                     return
                 meant = cancellation_scope.of_containers(uuids)
-                rows = await cancellation_scope.left_of(tx, services, one, meant)
+                rows = await cancellation_scope.left_of(tx, services, cancellation, meant)
             after = uuids[-1]
             going = [str(row["uuid"]) for row in rows if row["priority"]]
             for start in range(0, len(going), _SINGLY):
-                await self._stop(one.id, going[start : start + _SINGLY])
+                await self._stop(cancellation.id, going[start : start + _SINGLY])
 
     async def _stop(self, id: str, uuids: Sequence[str]) -> None:
         services = self._services
@@ -169,20 +173,20 @@ class CancellationWorker:
                 done = await cancellation_scope.cancel_each(tx, services, one, uuids)
                 await cancellations.put(tx, replace(one, cancelled=one.cancelled + done))
 
-    async def _count(self, one: Cancellation) -> None:
+    async def _count(self, cancellation: Cancellation) -> None:
         """Store the number of the requests, before the first of them is cancelled."""
         database = self._services.database
         async with database.reading() as tx:
-            principal = await principal_of(tx, self._services.ids, one)
-            query = await query_of(tx, self._services.clock, principal, one)
-            query = replace(query, where=(*query.where, *before(one.position)))
+            principal = await principal_of(tx, self._services.ids, cancellation)
+            query = await query_of(tx, self._services.clock, principal, cancellation)
+            query = replace(query, where=(*query.where, *before(cancellation.position)))
             # Before the count: what is cancelled meanwhile, before its turn, is in neither number
             # until the end (`advance`), and not in both.
-            fresh = await cancellations.get(tx, one.id)
+            fresh = await cancellations.get(tx, cancellation.id)
             total = fresh.cancelled if fresh is not None else 0
             total += await records.count(tx, tx.dialect, REQUESTS, query)
         async with database.writing() as tx:
-            fresh = await cancellations.get(tx, one.id)
+            fresh = await cancellations.get(tx, cancellation.id)
             if fresh is not None and fresh.total is None:
                 await cancellations.put(tx, replace(fresh, total=total))
 
@@ -202,14 +206,14 @@ class CancellationWorker:
             found = await cancellations.get_now(tx, id)
             if found is None:
                 return False
-            one, last = found
-            if one.finished_at is not None or one.is_held(self._holder, now):
+            cancellation, last = found
+            if cancellation.finished_at is not None or cancellation.is_held(self._holder, now):
                 return False
-            page = await self._next(tx, one, last)
+            page = await self._next(tx, cancellation, last)
             if page.step is not None and not page.step.singly:
-                following = replace(one, position=page.after)
+                following = replace(cancellation, position=page.after)
                 self._ahead = loop.create_task(self._look(following), name="look at the next page")
-            done = await advance(tx, services, one, page)
+            done = await advance(tx, services, cancellation, page)
             await cancellations.put(
                 tx, replace(done, holder=self._holder, held_until=later(now, _HELD))
             )
@@ -223,7 +227,7 @@ class CancellationWorker:
         self._size.fit(taken)
         return done.finished_at is None
 
-    async def _next(self, tx: Transaction, one: Cancellation, last: int) -> Page:
+    async def _next(self, tx: Transaction, cancellation: Cancellation, last: int) -> Page:
         """The next page of a cancellation: the one that was read before, if it still holds.
         `last` is the number of the last log row.
         """
@@ -231,15 +235,15 @@ class CancellationWorker:
             ahead, self._ahead = self._ahead, None
             page = await ahead
             before, after = self._own
-            if page.position == one.position and (
+            if page.position == cancellation.position and (
                 page.number == last or (before <= page.number and after == last)
             ):
                 return page
-        return await look(tx, self._services, one, size=self._size.records)
+        return await look(tx, self._services, cancellation, size=self._size.records)
 
-    async def _look(self, one: Cancellation) -> Page:
+    async def _look(self, cancellation: Cancellation) -> Page:
         async with self._services.database.reading() as tx:
-            return await look(tx, self._services, one, size=self._size.records)
+            return await look(tx, self._services, cancellation, size=self._size.records)
 
     async def _end(self, id: str, error: str) -> None:
         async with self._services.database.writing() as tx:
@@ -272,46 +276,50 @@ class Page:
         return self.requests[self.step.last]["created_at"], self.step.last
 
 
-async def look(tx: Transaction, services: ApiServices, one: Cancellation, *, size: int) -> Page:
+async def look(
+    tx: Transaction, services: ApiServices, cancellation: Cancellation, *, size: int
+) -> Page:
     """The next page of a cancellation, of at most `size` requests."""
     # First: a change that the further queries do not see has a later row.
     number = await audit.latest_in(tx)
-    principal = await principal_of(tx, services.ids, one)
+    principal = await principal_of(tx, services.ids, cancellation)
     if not principal.is_active:
-        raise LadingError(f"{one.user_uuid}: the user is not active any more")
+        raise LadingError(f"{cancellation.user_uuid}: the user is not active any more")
     dialect = services.database.dialect
-    query = await query_of(tx, services.clock, principal, one)
-    rows = await cancellations.page(tx, dialect, query.where, one.position, size=size)
+    query = await query_of(tx, services.clock, principal, cancellation)
+    rows = await cancellations.page(tx, dialect, query.where, cancellation.position, size=size)
     if not rows:
-        return Page(one.position, number, {}, {}, None)
+        return Page(cancellation.position, number, {}, {}, None)
     await _give_way()
-    wanted = [row["container_uuid"] for row in rows if row["container_uuid"]]
-    held = await cancellations.containers_of(tx, dialect, wanted)
+    container_uuids = [row["container_uuid"] for row in rows if row["container_uuid"]]
+    containers = await cancellations.containers_of(tx, dialect, container_uuids)
     await _give_way()
-    unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
-    step = plan_step(await _facts(unit, principal, rows, held), most_singly=_SINGLY)
-    return Page(one.position, number, {str(row["uuid"]): row for row in rows}, held, step)
+    unit = UnitOfWork(tx, services, user_uuid=cancellation.user_uuid)
+    step = plan_step(await _facts(unit, principal, rows, containers), most_singly=_SINGLY)
+    return Page(
+        cancellation.position, number, {str(row["uuid"]): row for row in rows}, containers, step
+    )
 
 
 async def advance(
-    tx: Transaction, services: ApiServices, one: Cancellation, page: Page
+    tx: Transaction, services: ApiServices, cancellation: Cancellation, page: Page
 ) -> Cancellation:
     """Cancel the requests of a page; the cancellation afterwards."""
     if page.step is None:
         # Some may have ended by themselves since they were counted.
-        total = one.cancelled + one.refused
-        return replace(one, total=total, finished_at=services.clock.now())
-    unit = UnitOfWork(tx, services, user_uuid=one.user_uuid)
+        total = cancellation.cancelled + cancellation.refused
+        return replace(cancellation, total=total, finished_at=services.clock.now())
+    unit = UnitOfWork(tx, services, user_uuid=cancellation.user_uuid)
     if page.step.together:
         some = [page.requests[uuid] for uuid in page.step.together]
         await cancel_in_set(unit, some, [page.containers[row["container_uuid"]][0] for row in some])
-    await cancellation_scope.cancel_each(tx, services, one, page.step.singly)
+    await cancellation_scope.cancel_each(tx, services, cancellation, page.step.singly)
     done = len(page.step.together) + len(page.step.singly)
     return replace(
-        one,
+        cancellation,
         position=page.after,
-        cancelled=one.cancelled + done,
-        refused=one.refused + page.step.refused,
+        cancelled=cancellation.cancelled + done,
+        refused=cancellation.refused + page.step.refused,
     )
 
 
@@ -346,22 +354,24 @@ async def cancel_in_set(
 
 
 async def _change_all(unit: UnitOfWork, changes: Sequence[_Change]) -> None:
-    for one in changes:
-        uuids = [str(row["uuid"]) for row in one.rows]
-        await records.change_all(unit.tx, unit.tx.dialect, one.kind, uuids, one.values)
+    for change in changes:
+        uuids = [str(row["uuid"]) for row in change.rows]
+        await records.change_all(unit.tx, unit.tx.dialect, change.kind, uuids, change.values)
 
 
-async def _log_all(unit: UnitOfWork, changes: Sequence[_Change], found: list[audit.LogRow]) -> None:
-    """Make the log rows of these changes, and append them to `found`."""
-    for one in changes:
-        for start in range(0, len(one.rows), _LOGGED_AT_ONCE):
-            some = one.rows[start : start + _LOGGED_AT_ONCE]
-            found += audit.rows_of_change(
+async def _log_all(
+    unit: UnitOfWork, changes: Sequence[_Change], log_rows: list[audit.LogRow]
+) -> None:
+    """Make the log rows of these changes, and append them to `log_rows`."""
+    for change in changes:
+        for start in range(0, len(change.rows), _LOGGED_AT_ONCE):
+            some = change.rows[start : start + _LOGGED_AT_ONCE]
+            log_rows += audit.rows_of_change(
                 unit.services.ids,
                 unit.services.config,
-                one.kind,
+                change.kind,
                 some,
-                one.values,
+                change.values,
                 user_uuid=unit.user_uuid,
             )
             await _give_way()
@@ -376,19 +386,19 @@ async def _facts(
     unit: UnitOfWork,
     principal: Principal,
     rows: Sequence[Record],
-    held: Mapping[str, tuple[Record, bool]],
+    containers: Mapping[str, tuple[Record, bool]],
 ) -> list[WaitingRequest]:
     """The facts that decide how each request is cancelled, in the order of the rows."""
     dialect = unit.services.database.dialect
     needed = await cancellations.with_dependents(unit.tx, dialect, [row["uuid"] for row in rows])
-    charged = set(held) if await unit.uses(Feature.SHARES) else set[str]()
+    charged = set(containers) if await unit.uses(Feature.SHARES) else set[str]()
     if await unit.uses(Feature.QUOTAS):
-        charged |= await cancellations.with_charges(unit.tx, dialect, list(held))
+        charged |= await cancellations.with_charges(unit.tx, dialect, list(containers))
     refused = await cancellation_scope.refused(unit.tx, principal, rows)
-    found = []
+    facts = []
     for row in rows:
-        container, is_shared = held.get(row["container_uuid"] or "", _NO_CONTAINER)
-        found.append(
+        container, is_shared = containers.get(row["container_uuid"] or "", _NO_CONTAINER)
+        facts.append(
             WaitingRequest(
                 uuid=row["uuid"],
                 state=RequestState(row["state"]),
@@ -405,4 +415,4 @@ async def _facts(
                 has_priority=bool(row["priority"]),
             )
         )
-    return found
+    return facts

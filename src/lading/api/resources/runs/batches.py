@@ -46,7 +46,7 @@ class _Item:
 
     number: int
     uuid: str
-    given: Record
+    attributes: Record
     trees: GitTrees | None
 
 
@@ -123,7 +123,7 @@ async def _create_all(
             # Equal times would leave the order of their containers to chance.
             unit.now = later(unit.now, _APART)
             with _naming(item.number):
-                attributes = as_step(item.given, begun) if begun else item.given
+                attributes = as_step(item.attributes, begun) if begun else item.attributes
                 rows.append(await add_to(unit, call, attributes, item.trees, item.uuid, siblings))
             siblings.add(item.uuid)
         await unit.settle()

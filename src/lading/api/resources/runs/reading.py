@@ -141,7 +141,7 @@ class _ProjectRun:
     """A run that is a project, with the attempt that is told of."""
 
     project: Record
-    known: tuple[RunAttempt, ...]
+    all_attempts: tuple[RunAttempt, ...]
     attempt: RunAttempt
     scope: RunScope
 
@@ -151,7 +151,7 @@ class _ProjectRun:
 
     def show(self, totals: RunTotals) -> Record:
         """The run as lists show it."""
-        shown = summaries.show_project(self.project, self.known, self.attempt, totals)
+        shown = summaries.show_project(self.project, self.all_attempts, self.attempt, totals)
         return {**shown, "position_at": self.project["modified_at"]}
 
 
@@ -263,7 +263,7 @@ async def _add_expected_ends(
 
 def _earlier_scope(tx: Transaction, subject: _ProjectRun) -> RunScope | None:
     """The steps of the attempt by which those of a later one are judged."""
-    earlier = attempts.exemplary(subject.known, subject.attempt.number)
+    earlier = attempts.exemplary(subject.all_attempts, subject.attempt.number)
     if earlier is None:
         return None
     return _project_run(tx, subject.project, earlier.number).scope
@@ -344,22 +344,22 @@ async def _subjects(
 
 
 def _project_run(tx: Transaction, project: Record, number: int | None) -> _ProjectRun:
-    known = attempts.attempts_of(project["properties"])
-    attempt = attempts.find_attempt(known, number)
+    all_attempts = attempts.attempts_of(project["properties"])
+    attempt = attempts.find_attempt(all_attempts, number)
     if attempt is None and number is not None:
         raise NotFound(f"run {project['name']!r} has no attempt {number}")
     # Somebody took the list of attempts from the properties: all that it owns is one attempt.
     shown = attempt or RunAttempt(number=1, user=project["modified_by_user_uuid"] or "")
-    is_only = len(known) < 2 and shown.number == 1
+    is_only = len(all_attempts) < 2 and shown.number == 1
     scope = steps.owned_scope(
         tx.dialect,
         str(project["uuid"]),
         str(project["uuid"]),
         since=shown.since,
         number=None if is_only else shown.number,
-        is_latest=not known or shown.number == known[-1].number,
+        is_latest=not all_attempts or shown.number == all_attempts[-1].number,
     )
-    return _ProjectRun(project=project, known=known, attempt=shown, scope=scope)
+    return _ProjectRun(project=project, all_attempts=all_attempts, attempt=shown, scope=scope)
 
 
 def _runner_run(

@@ -111,16 +111,16 @@ async def add_to_run(call: ApiCall) -> ApiResponse:
         uuids = call.params.get("uuids")
         if not isinstance(uuids, list) or not 0 < len(uuids) <= _MOST_ADDED:
             raise Invalid(f"uuids: must be a list of 1 to {_MOST_ADDED} uuids of requests")
-        known = attempts.attempts_of(project["properties"])
-        attempt = attempts.find_attempt(known, parse_number(call.params.get("attempt")))
+        all_attempts = attempts.attempts_of(project["properties"])
+        attempt = attempts.find_attempt(all_attempts, parse_number(call.params.get("attempt")))
         if attempt is None:
             raise Invalid("attempt: the run has no such attempt; begin one first")
         unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
         for uuid in dict.fromkeys(map(str, uuids)):
             created_at = await _move(unit, call, uuid, attempt.number, step)
-            known = attempts.reach_back(known, attempt.number, created_at)
+            all_attempts = attempts.reach_back(all_attempts, attempt.number, created_at)
         await unit.settle()
-        await _store(tx, call, project, known)
+        await _store(tx, call, project, all_attempts)
     return await get_run(call)
 
 
@@ -135,14 +135,14 @@ async def _make(
     tx: Transaction, call: ApiCall, name: str, owner: str, fresh: RunAttempt, number: int | None
 ) -> tuple[Record, RunAttempt]:
     """A new run with its first attempt."""
-    known, attempt = attempts.begin((), fresh, number=number)
-    given: Record = {
+    all_attempts, attempt = attempts.begin((), fresh, number=number)
+    attributes: Record = {
         "name": name,
         "owner_uuid": owner,
         "group_class": GroupClass.PROJECT.value,
-        "properties": attempts.properties_of(known),
+        "properties": attempts.properties_of(all_attempts),
     }
-    record = generic.new_record(call, GROUPS, given)
+    record = generic.new_record(call, GROUPS, attributes)
     slashes = bool(call.services.config.Collections.ForwardSlashNameSubstitution)
     group_rules.check_group(record, None, slashes=slashes)
     await authorization.check_owner(tx, call, owner)
@@ -196,9 +196,9 @@ async def _check_run(tx: Transaction, call: ApiCall, project: Record) -> None:
 
 
 async def _store(
-    tx: Transaction, call: ApiCall, project: Record, known: Sequence[RunAttempt]
+    tx: Transaction, call: ApiCall, project: Record, all_attempts: Sequence[RunAttempt]
 ) -> None:
-    properties = {**project["properties"], **attempts.properties_of(known)}
+    properties = {**project["properties"], **attempts.properties_of(all_attempts)}
     await generic.apply(
         tx,
         call.services,
