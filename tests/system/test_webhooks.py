@@ -137,6 +137,30 @@ def test_events_survive_restarts_of_server_and_receiver(tmp_path: Path) -> None:
         assert (shown["delivered"], shown["failures"], shown["dead"]) == (3, 0, [])
 
 
+def test_the_end_of_a_run_is_told_over_a_killed_server(tmp_path: Path) -> None:
+    with receiving() as it, running_cluster(tmp_path / "data", SETTINGS) as cluster:
+        cluster.lading("runs", "begin", "cohort-7")
+        command = ("runs", "notify", "cohort-7", "--webhook", f"{it.url}/run", "--json")
+        (wish,) = json.loads(cluster.lading(*command).stdout)
+        it.secrets["/run"] = wish["secret"]
+        it.status = 503
+        cluster.lading("runs", "end", "cohort-7", "--failed", "--note", "no reads")
+        assert cluster.process is not None
+        for pid in cluster.pids("server"):
+            os.kill(pid, signal.SIGKILL)
+        cluster.stop()
+        it.status = 204
+        refused = len(it.got)
+        cluster.start()
+        wait_for(lambda: len(it.got) > refused, "the end of the run", 120)
+        cluster.lading("webhook", "test", wish["uuid"])
+        told = [event for _, event in it.got if event["type"] == "lading.group.run_end"]
+        assert {event["id"] for event in told} == {told[0]["id"]}
+        run = told[0]["data"]["properties"]["run"]
+        assert (run["attempt"], run["number"], run["state"]) == (1, 1, "failed")
+        assert run["note"] == "no reads"
+
+
 TWO_SERVERS: dict[str, Any] = {
     "Webhooks": {"AllowedNetworks": ["127.0.0.0/8"], "Timeout": "2s"},
     "Mail": {"Timeout": "2s"},

@@ -209,6 +209,7 @@ _VALUES: Final[Mapping[str, Callable[[RecordType, Victim], JSON]]] = {
     "run": lambda kind, victim: {"name": "forged", "project": victim.project},
     "satisfy": _constant(True),
     "scopes": _constant(["all"]),
+    "secret_digest": _constant("f" * 64),
     "select": _select,
     "session": _constant("forged"),
     "since": _constant("2020-01-01T00:00:00Z"),
