@@ -83,6 +83,41 @@ def test_every_view_of_runs_is_clean(cluster: Cluster, visitor: Visitor) -> None
         visitor.check()
 
 
+def _template(cluster: Cluster, name: str) -> str:
+    """A template with a number, a choice and a text; its uuid."""
+    step = ("run", "--run", name, "--name", "count", "--image", "tools:1", "--env", "MODE=fast")
+    cluster.lading(*step, "--", "sh", "-c", 'echo "$1 $2" > /out/counts.txt', "sh", "25", "all")
+    saved = cluster.lading(
+        "template", "save", name, "--param", "k=25", "--param", "mode=fast", "--param", "part=all",
+        "--min", "k=11", "--max", "k=63", "--about", "k=size of k-mers", "--choice", "mode=fast",
+        "--choice", "mode=slow", "--description", "Counts k-mers", "--json",
+    )  # fmt: skip
+    return str(json.loads(saved.stdout)["uuid"])
+
+
+def test_a_template_is_run_from_its_form(cluster: Cluster, reader: Visitor) -> None:
+    _template(cluster, "counting")
+    page = reader.page
+    reader.go("/ui/")
+    page.get_by_role("link", name="Templates").click()
+    page.get_by_role("link", name="counting").click()
+    page.get_by_label("k", exact=False).first.fill("31")
+    page.get_by_label("mode").select_option("slow")
+    page.get_by_label("Run", exact=True).fill("by form")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("heading", name="by form")).to_be_visible()
+    reader.check()
+    shown = json.loads(cluster.lading("runs", "show", "by form", "--json").stdout)
+    assert shown["params"] == {"k": 31, "mode": "slow", "part": "all"}
+
+
+def test_the_pages_of_templates_are_clean(cluster: Cluster, visitor: Visitor) -> None:
+    uuid = _template(cluster, "clean")
+    for path in ("/ui/templates", "/ui/templates?q=none", f"/ui/templates/{uuid}"):
+        visitor.go(path)
+        visitor.check()
+
+
 def test_files_of_the_form_become_inputs(cluster: Cluster, reader: Visitor, tmp_path: Path) -> None:
     for name in ("reads.fq", "genome.fa"):
         (tmp_path / name).write_text(f"{name}\n")
