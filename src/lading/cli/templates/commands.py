@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -141,7 +142,7 @@ def show(which: str, schema: bool) -> display.Output:
             (
                 str(request.get("name") or ""),
                 shorten(str(request.get("container_image") or ""), 20),
-                shorten(" ".join(request.get("command") or ()), 200),
+                shorten(shlex.join(request.get("command") or ()), 200),
             )
             for request in version.requests[:100]
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -174,7 +175,7 @@ async def _page(
             (
                 str(request.get("name") or ""),
                 shorten(str(request.get("container_image") or ""), 50),
-                shorten(" ".join(request.get("command") or ()), 300),
+                shorten(shlex.join(request.get("command") or ()), 300),
             )
             for request in (version.requests[:_MOST_STEPS] if version else ())
         ],
