@@ -420,6 +420,36 @@ async def test_what_is_deferred_is_done_before_what_follows(database: Database) 
     assert [row["uuid"] for row in rows] == ["0", "1", "2"]
 
 
+async def test_a_query_sees_what_is_deferred_of_each_table_that_it_names(
+    database: Database,
+) -> None:
+    async with database.writing() as tx:
+        await records.add(tx, CONTAINERS, {"uuid": "c", "state": "Queued"})
+        await records.add(tx, REQUESTS, {"uuid": "r", "container_uuid": "c"})
+        assert await tx.fetch("SELECT count(*) FROM links") == [(0,)]
+        of_container = "EXISTS (SELECT 1 FROM containers c WHERE c.uuid = container_uuid)"
+        found = await tx.fetch(f"SELECT uuid FROM container_requests WHERE {of_container}")
+        assert found == [("r",)]
+        await records.change(tx, CONTAINERS, "c", {"priority": 1}, expected={})
+        assert await tx.fetch("SELECT count(*) FROM links") == [(0,)]
+        assert await tx.fetch("SELECT priority FROM containers") == [(1,)]
+
+
+async def test_a_new_record_may_have_the_name_that_another_has_just_given_up(
+    database: Database,
+) -> None:
+    common = {"owner_uuid": "o", "is_trashed": False}
+    async with database.writing() as tx:
+        for number in range(2):
+            uuid = str(number)
+            record = {**common, "uuid": uuid, "current_version_uuid": uuid, "name": "same"}
+            await records.add(tx, COLLECTIONS, record)
+            await records.change(tx, COLLECTIONS, uuid, {"name": f"other {number}"}, expected={})
+    async with database.reading() as tx:
+        names = await tx.fetch("SELECT name FROM collections ORDER BY name")
+    assert names == [("other 0",), ("other 1",)]
+
+
 async def test_a_deferred_change_that_comes_too_late_changes_nothing(database: Database) -> None:
     with pytest.raises(Conflict, match="c: it was changed at the same time"):
         async with database.writing() as tx:

@@ -156,7 +156,8 @@ class Transaction(Protocol):
         """
 
     async def defer(self, change: Deferred) -> int:
-        """Execute a change before the next statement, or at the end of the block.
+        """Execute a change before the next query that names its table, the next change that is not
+        deferred, or the end of the block.
 
         Returns the number of the inserted row, 0 if not known yet. Errors of `execute` and Conflict
         may be raised only when the change is executed.

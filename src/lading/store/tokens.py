@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lading.store.database import Transaction
+from lading.store.database import Deferred, Transaction
 
 _HOLDER = (
     "SELECT t.uuid, t.owner_uuid, t.secret_hash, t.scopes, t.expires_at, t.container_uuid,"
@@ -72,10 +72,15 @@ async def token_holder(tx: Transaction, uuid: str, secret_hash: str) -> TokenHol
 
 
 async def expire_tokens(tx: Transaction, uuids: Sequence[str], now: str) -> None:
-    """Expire tokens, at least one, now unless they have expired already."""
-    await tx.execute(
+    """Expire tokens, at least one, now unless they have expired already; deferred."""
+    sql = (
         "UPDATE api_client_authorizations SET expires_at = ?, modified_at = ?"
         f" WHERE uuid IN ({', '.join('?' for _ in uuids)})"
-        " AND (expires_at IS NULL OR expires_at > ?)",
-        (now, now, *uuids, now),
+        " AND (expires_at IS NULL OR expires_at > ?)"
+    )
+    table = "api_client_authorizations"
+    await tx.defer(
+        Deferred(
+            sql=sql, values=(now, now, *uuids, now), row=f"{table} {' '.join(uuids)}", reads=table
+        )
     )

@@ -14,6 +14,7 @@ from lading.store.database import (
     TransactionInterrupted,
     settle,
 )
+from lading.store.databases.postgres import changed_table
 
 
 def insert(table: str, *values: int) -> Deferred:
@@ -62,6 +63,19 @@ def test_no_more_statements_are_remembered_than_there_is_room_for() -> None:
     for number in range(600):
         batches.write([insert(f"t{number}", 1, 2)])
     assert batches.write([insert("t", 1, 2)]) is not first
+
+
+@pytest.mark.parametrize(
+    ("sql", "changed"),
+    [
+        ("INSERT INTO t (a, b) VALUES (?, ?)", ("t", True)),
+        ("INSERT INTO t (a) SELECT a FROM u", ("t", True)),
+        ("UPDATE t SET a = ?", ("t", False)),
+        ("DELETE FROM t WHERE a = ?", ("t", False)),
+    ],
+)
+def test_the_table_of_a_change(sql: str, changed: tuple[str, bool]) -> None:
+    assert changed_table(sql) == changed
 
 
 async def test_those_who_wait_are_told_and_those_who_left_are_not() -> None:

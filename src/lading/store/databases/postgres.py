@@ -20,8 +20,10 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 
 from lading.core.errors import Conflict, LadingError, Unavailable
+from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import Field
 from lading.process.telemetry import event
 from lading.store import log_rows
@@ -60,6 +62,10 @@ _TURN = 0x6C6164696E67
 _BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({_TURN})"
 # Seconds between attempts to listen.
 _AGAIN = 5.0
+# Tables with unique values besides the uuid.
+_UNIQUE = frozenset(kind.plural for kind in RECORDS if kind.unique)
+# Statements whose tables are remembered.
+_STATEMENTS = 512
 # Most changes in one statement; larger statements would rarely repeat and miss the cache of
 # statements.
 _AT_ONCE = 32
@@ -186,6 +192,8 @@ class _Transaction:
         self._batches = batches
         self._deferred: list[Deferred] = []
         self._rows: set[str] = set()
+        # Tables that the kept changes are of -> whether these store new rows.
+        self._tables: dict[str, bool] = {}
 
     async def fetch(
         self,
@@ -196,8 +204,9 @@ class _Transaction:
         wide: Sequence[str] = (),
     ) -> list[Row]:
         """All rows of a query."""
-        # Statements see the changes before them, deferred ones too.
-        if self._deferred:
+        # A query sees the changes before it, deferred ones too. Those of tables that it does not
+        # name go on waiting: a round trip is what costs.
+        if any(table in sql for table in self._tables):
             await self.flush()
         try:
             # In a transaction rows cannot be read in batches; see below.
@@ -272,15 +281,19 @@ class _Transaction:
         return 0
 
     async def defer(self, change: Deferred) -> int:
-        """Keep the change until the next statement or the end of the block."""
+        """Keep the change until the next statement that it concerns, or the end of the block."""
+        table, is_new = changed_table(change.sql)
         # A change of the same row, or one that reads a table with deferred changes, must come after
-        # them.
-        if change.row in self._rows or (
-            change.reads and any(row.startswith(change.reads) for row in self._rows)
+        # them. So must a new row whose unique values another one may have given up.
+        if (
+            change.row in self._rows
+            or change.reads in self._tables
+            or (table in _UNIQUE and self._tables.get(table, is_new) is not is_new)
         ):
             await self.flush()
         self._deferred.append(change)
         self._rows.add(change.row)
+        self._tables[table] = is_new
         if len(self._deferred) >= _AT_ONCE:
             await self.flush()
         return 0
@@ -292,6 +305,7 @@ class _Transaction:
         # Taken out first: after an error they must not be sent again.
         changes, self._deferred = self._deferred, []
         self._rows.clear()
+        self._tables.clear()
         batch = self._batches.write(changes)
         self.spoilt = True
         try:
@@ -489,6 +503,15 @@ class PostgresDatabase:
             settle(group.waiters, error)
         else:
             settle(group.waiters, None)
+
+
+@lru_cache(_STATEMENTS)
+def changed_table(sql: str) -> tuple[str, bool]:
+    """The table that a change is of, and whether it stores new rows."""
+    words = sql.split(maxsplit=3)
+    is_new = words[0] == "INSERT"
+    # INSERT INTO table, DELETE FROM table, UPDATE table
+    return words[1] if words[0] == "UPDATE" else words[2], is_new
 
 
 def _measured(sql: str, wide: Sequence[str]) -> str:
