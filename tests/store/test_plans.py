@@ -84,6 +84,29 @@ async def test_log_rows_are_read_in_the_order_of_their_numbers_without_sorting(
 
 
 @pytest.mark.parametrize("operator", ["=", "in"])
+async def test_the_last_log_rows_of_an_object_are_found_by_the_object(
+    database: Database, operator: str
+) -> None:
+    params = {
+        "filters": [["object_uuid", operator, ["0"] if operator == "in" else "0"]],
+        "order": ["id desc"],
+        "limit": 1,
+    }
+    query = check_query(params, LOGS, max_limit=10)
+    sql, values = page_statement(database.dialect, LOGS.plural, query, "uuid")
+    async with database.writing() as tx:
+        for first, count in ((0, 10), (10, _ROWS)):
+            rows = [(f"{first + row:027}", str((first + row) // 2)) for row in range(count)]
+            await records.add_all(tx, LOGS, ("uuid", "object_uuid"), rows)
+            # The statistics are older than most rows.
+            if database.shared and not first:
+                await tx.execute("ANALYZE logs")
+        plan = await _plan(tx, database, sql, tuple(values))
+        assert await tx.fetch(sql, values) == [(f"{1:027}",)]
+    assert "logs_object_uuid" in plan
+
+
+@pytest.mark.parametrize("operator", ["=", "in"])
 async def test_children_of_a_container_are_looked_up(database: Database, operator: str) -> None:
     parent = f"{'p':0>27}"
     given = [parent, "other"] if operator == "in" else parent

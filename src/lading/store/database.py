@@ -52,6 +52,8 @@ class Dialect(Protocol):
     """
     columns: str
     """A query with one placeholder, a table's name, that gives the names of its columns."""
+    number_apart: str
+    """Sort key for `str.format` with a table: the number of a row, without the index of numbers."""
     literal_limits: bool
     """Whether the planner needs the limit as a constant in order to walk along an index."""
 

@@ -130,6 +130,9 @@ class PostgresDialect:
     columns: str = _COLUMNS
     # An array: an index is read for its elements, whatever the planner expects of their number.
     among: str = "{} = ANY (ARRAY (SELECT json_array_elements_text(CAST(? AS json))))"
+    # The planner expects that many rows of an object are among the last ones, while the statistics
+    # are older than most rows, and then reads all rows backwards for one that has few.
+    number_apart: str = "{}.id + 0"
     # Setting the column type again drops the statistics and does not rewrite the rows.
     unmeasured: Sequence[str] = ("SET STATISTICS 0", f"TYPE {_TEXT}")
     # Stored values have passed a stricter check.

@@ -63,6 +63,8 @@ class SqliteDialect:
     among: str = "{} IN (SELECT value FROM json_each(?))"
     unmeasured: Sequence[str] = ()
     rechecked: Sequence[str] = ()
+    # The rows of one object are in the order of their numbers in its index.
+    number_apart: str = "{}.id"
     # SQLite takes sorting all rows for cheap when it knows that few are wanted.
     literal_limits: bool = False
 
