@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from lading.core.quantities import format_time, parse_time
+from lading.core.records.expressions import Among, Column, Compare, Expression, Query
 from lading.core.records.log_texts import (
     CLUSTER_SIZE,
     COLUMNS,
@@ -61,6 +62,22 @@ def first_short(applied_at: str, *, alone: bool) -> str:
 def is_computed(table: str, column: str) -> bool:
     """Whether an expression has to take the place of a column of a table."""
     return table == LOGS.plural and (column == PROPERTIES.name or column in _REPEATED)
+
+
+def is_about_objects(table: str, query: Query) -> bool:
+    """Whether a query is for the log rows of objects that it names. A distinct list is not: it is
+    ordered by what it selects.
+    """
+    return table == LOGS.plural and not query.distinct and any(map(_names_objects, query.where))
+
+
+def _names_objects(term: Expression) -> bool:
+    match term:
+        case Compare(target=Column(name="object_uuid"), operator="="):
+            return term.value is not None
+        case Among(target=Column(name="object_uuid"), negated=False):
+            return True
+    return False
 
 
 def is_short(field: Field) -> bool:

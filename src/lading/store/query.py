@@ -50,7 +50,7 @@ from lading.core.records.permissions import (
     Unfrozen,
     Untrashed,
 )
-from lading.core.records.record_types import GROUPS, LOGS, RECORDS, TOKENS, USERS
+from lading.core.records.record_types import GROUPS, RECORDS, TOKENS, USERS
 from lading.core.records.schema import JSON, Type
 from lading.core.records.service_records import WEBHOOKS
 from lading.store import log_rows
@@ -508,25 +508,13 @@ def page_statement(
 ) -> tuple[str, list[Value]]:
     """The statement for a page of records, with its values; `selected` are SQL expressions."""
     writer = ConditionWriter(dialect, plural)
-    condition = writer.where(query.where)
     order = order_by(dialect, query.order, plural)
-    # A distinct list is ordered by what it selects.
-    if plural == LOGS.plural and not query.distinct and any(map(_names_objects, query.where)):
+    if log_rows.is_about_objects(plural, query):
         order = order.replace(f"{plural}.id", dialect.number_apart.format(plural))
-    sql, values = f"SELECT {selected} FROM {plural}{condition}{order}", writer.values
+    sql = f"SELECT {selected} FROM {plural}{writer.where(query.where)}{order}"
     if dialect.literal_limits and _is_walk(query):
-        return f"{sql} LIMIT {int(query.limit)}", values
-    return f"{sql} LIMIT ? OFFSET ?", [*values, query.limit, query.offset]
-
-
-def _names_objects(term: Expression) -> bool:
-    """Whether a condition on log rows names the objects that they are about."""
-    match term:
-        case Compare(target=Column(name="object_uuid"), operator="="):
-            return term.value is not None
-        case Among(target=Column(name="object_uuid"), negated=False):
-            return True
-    return False
+        return f"{sql} LIMIT {int(query.limit)}", writer.values
+    return f"{sql} LIMIT ? OFFSET ?", [*writer.values, query.limit, query.offset]
 
 
 def _is_walk(query: Query) -> bool:
