@@ -107,3 +107,14 @@ def test_one_remedy_comes_first(user: int, faults: tuple[str, ...], first: str |
     ]
     remedy = first_remedy(checks, user=user)
     assert (remedy.name if remedy else None) == first
+
+
+def test_a_batch_system_that_is_not_here_is_named_with_its_remedy(tmp_path: Path) -> None:
+    config = tmp_path / "config.yml"
+    config.write_text("Containers: {Dispatcher: batch, Batch: {System: pbs}}")
+    environment = {"PATH": str(tmp_path)}
+    done = CliRunner().invoke(cli, ["doctor", "--site", str(config)], env=environment)
+    assert done.exit_code == 1
+    assert "qstat: cannot be run" in done.output
+    assert "install the programs of PBS here" in done.output
+    assert "A dispatcher cannot run containers here yet." in done.output

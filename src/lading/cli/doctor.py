@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lading.cli import display
+from lading.cli.interruption import run_in_loop
 from lading.client.servers.environment import default_data_directory
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Check the site that the environment names instead, up to a container that runs there.",
 )
+@click.option(
+    "--site",
+    "config",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help="Check the batch system that this configuration names instead, with its directories.",
+)
 @click.option("--image", default="", help="With --live: image with a shell.  [default: the newest]")
 @click.option(
     "--timeout",
@@ -39,16 +46,24 @@ if TYPE_CHECKING:
     help="With --live: seconds for the container to end.",
 )
 @display.with_json
-def doctor(data: Path | None, live: bool, image: str, timeout: float) -> display.Output:
+def doctor(
+    data: Path | None, live: bool, config: Path | None, image: str, timeout: float
+) -> display.Output:
     """Check whether this machine can run containers, and show a remedy for each fault.
 
     With --live the site is checked, from here: server, clock, token, parts, blocks, collection,
     files, events, image, a container, its output. The records that this makes are removed again.
 
+    With --site FILE it is run where a dispatcher for Slurm, Grid Engine or PBS is to run, by the
+    same user.
+
     The exit code is 0 when containers can run, else 1.
     """
     if live:
         yield from _check_site(image, timeout)
+        return
+    if config is not None:
+        yield from _check_batch_system(config)
         return
     from lading.wiring.checked_machine import CheckedMachine
     from lading.wiring.machine_checks import can_run, examine, first_remedy
@@ -81,6 +96,29 @@ def _show_remedies(checks: Sequence[Check], first: Check | None) -> None:
         click.echo("Then, or for another engine:" if first is not None else "To mend:")
         display.fields((f"  {check.name}", check.mend) for check in others)
         click.echo()
+
+
+def _check_batch_system(path: Path) -> display.Output:
+    """Run the checks of the batch system of a configuration, and show them."""
+    from lading.config.site import load
+    from lading.wiring.batch_checks import configured_system, examine_batch
+    from lading.wiring.checked_machine import CheckResult
+
+    config = load(path)
+    checks = run_in_loop(examine_batch(config, configured_system(config)))
+    is_fit = all(check.verdict is not CheckResult.MISSING for check in checks)
+    document = {"can_run": is_fit, "checks": [_plain(check) for check in checks]}
+    yield display.Conclusion(document, 0 if is_fit else 1)
+    display.table(
+        ("CHECK", "RESULT", "FOUND"),
+        ((check.name, check.verdict, check.finding) for check in checks),
+        is_cut=False,
+    )
+    click.echo()
+    _show_remedies(checks, None)
+    click.echo(
+        "A dispatcher can run here." if is_fit else "A dispatcher cannot run containers here yet."
+    )
 
 
 def _check_site(image: str, timeout: float) -> display.Output:
