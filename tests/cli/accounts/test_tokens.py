@@ -111,6 +111,19 @@ def test_mistakes(site: Site, arguments: tuple[str, ...], code: int, words: str)
     assert words in site.lading("token", *arguments, code=code).stderr
 
 
+def test_a_key_of_s3(site: Site) -> None:
+    done = site.lading("token", "create", "--s3", "--read-only")
+    lines = dict(
+        line.removeprefix("export ").partition("=")[::2] for line in done.stdout.splitlines()
+    )
+    assert lines["AWS_ENDPOINT_URL"].endswith("/s3")
+    uuid, secret = lines["AWS_ACCESS_KEY_ID"], lines["AWS_SECRET_ACCESS_KEY"]
+    assert secret not in done.stderr
+    assert _status(site, "GET", "collections", f"v2/{uuid}/{secret}") == 200
+    made = json.loads(site.lading("token", "create", "--s3", "--all", "--json").stdout)
+    assert made["token"] == f"v2/{made['access_key_id']}/{made['secret_access_key']}"
+
+
 def test_a_token_that_only_stores(site: Site, here: Path) -> None:
     secret = site.lading("token", "create", "--upload", "--expires", "1h").stdout.strip()
     (here / "new.txt").write_text("stored by a token that reads nothing")

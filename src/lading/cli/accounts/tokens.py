@@ -78,6 +78,10 @@ def token() -> None:
 )  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Permit all calls of its user.")
 @click.option(
+    "--s3", "is_s3_key", is_flag=True,
+    help="Make it a key of S3, too, and print it as the variables that clients of S3 read.",
+)  # fmt: skip
+@click.option(
     "--expires", type=MOMENT, metavar="WHEN", help="End of the token: 30d, 12h, 18:00 or a date."
 )
 @display.with_json
@@ -88,9 +92,11 @@ def create(
     collections: tuple[str, ...],
     scopes: tuple[str, ...],
     everything: bool,
+    is_s3_key: bool,
     expires: str | None,
 ) -> display.Output:
-    """Make a token and print it. It cannot be shown again: only its hash is stored.
+    """Make a token and print it. It cannot be shown again: only its hash is stored; the secret of a
+    key of S3 is stored encrypted, too.
 
     Its scopes: --read-only, --upload, --collection and --scope add up; --all is everything.
 
@@ -98,6 +104,7 @@ def create(
     lading token create --read-only --expires 30d
     lading token create --for ada --upload
     lading token create --scope 'GET /arvados/v1/collections/' --scope 'POST container_requests'
+    lading token create --s3 --read-only > s3.env
     """
     narrow = any((read_only, upload, collections, scopes))
     if everything and narrow:
@@ -126,9 +133,15 @@ def create(
         }
         if who is not None:
             attributes["owner_uuid"] = (await find_user(session, who))["uuid"]
-        return await session.api.create(_TOKENS, attributes)
+        if not is_s3_key:
+            return await session.api.create(_TOKENS, attributes)
+        issued = await session.api.create(_TOKENS, {**attributes, "is_s3_key": True})
+        config: Record = await session.api.request("GET", "config")
+        address = str(config["Services"]["WebDAVDownload"]["ExternalURL"])
+        return {**issued, "endpoint_url": f"{address.rstrip('/')}/s3"}
 
-    yield from _show_secret(with_session(action))
+    issued = with_session(action)
+    yield from _show_key(issued) if is_s3_key else _show_secret(issued)
 
 
 async def _reading(session: CliSession, reference: references.FileReference) -> tuple[str, ...]:
@@ -143,10 +156,26 @@ async def _reading(session: CliSession, reference: references.FileReference) -> 
     return tuple(token_scopes.reading_collection(uuid))
 
 
+def _show_key(issued: Record) -> display.Output:
+    key_id, secret, endpoint = (issued[name] for name in ("uuid", "api_token", "endpoint_url"))
+    shown = {"access_key_id": key_id, "secret_access_key": secret, "endpoint_url": endpoint}
+    yield {**shown, "token": f"v2/{key_id}/{secret}", **_picked(issued)}
+    click.echo(f"export AWS_ACCESS_KEY_ID={key_id}")
+    click.echo(f"export AWS_SECRET_ACCESS_KEY={secret}")
+    click.echo(f"export AWS_ENDPOINT_URL={endpoint}")
+    # Clients ask for a region before they send anything; the server takes any.
+    click.echo("export AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1")
+    _note_issued(issued)
+
+
 def _show_secret(issued: Record) -> display.Output:
     secret = f"v2/{issued['uuid']}/{issued['api_token']}"
     yield {"token": secret, **_picked(issued)}
     click.echo(secret)
+    _note_issued(issued)
+
+
+def _note_issued(issued: Record) -> None:
     until = f"until {issued['expires_at']}" if issued["expires_at"] else "until it is revoked"
     display.note(
         f"{_scopes(issued)}; good {until}; shown this once; "
