@@ -38,6 +38,9 @@ printf '%s\n' py-tes==1.1.4 pydantic-tes==0.4.0 wes-service==5.0 >"$work/ga4gh.i
 compile -o requirements/ga4gh-clients.txt "$work/ga4gh.in"
 printf '%s\n' snakemake==9.27.1 snakemake-executor-plugin-tes==0.1.3 snakemake-storage-plugin-s3 py-tes==0.4.2 six 'setuptools<81' >"$work/tes.in"
 compile -o requirements/snakemake-tes.txt "$work/tes.in"
+# Clients of S3, for their tests, in an environment of their own.
+printf '%s\n' awscli==1.46.3 boto3 >"$work/s3-clients.in"
+compile -o requirements/s3-clients.txt "$work/s3-clients.in"
 # Toil with its batch system for TES, for its test, in an environment of its own.
 printf '%s\n' 'toil[cwl]==7.0.0' toil-batch-system-tes==2.0.0 py-tes==0.4.2 six 'setuptools<81' >"$work/toil.in"
 compile -o requirements/toil.txt "$work/toil.in"

@@ -125,6 +125,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
         "supervisor.engines", "supervisor.limits", "supervisor.network", "supervisor.process",
     ),
     "tests/system/test_fair_share.py": ("api.fair_shares", "store.fair_shares"),
+    "tests/system/test_s3_clients.py": ("s3", "fileserving"),
     "tests/system/test_files.py": ("webdav", "fileserving"),
     "tests/system/test_forwarding.py": (*ENTERS, "net"),
     "tests/system/test_gpus.py": (
@@ -229,6 +230,7 @@ PAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/arvados.md": ("api.resources", "webdav"),
     "docs/cloud.md": ("dispatch.fleets.cloud",),
     "docs/collections.md": ("webdav", "fileserving"),
+    "docs/s3.md": ("s3", "fileserving"),
     "docs/dispatchers.md#slurm": ("dispatch.fleets.batch", "dispatch.fleets.slurm"),
     "docs/images.md": ("client.images",),
     "docs/mount.md": ("client.mount",),
@@ -295,6 +297,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "requirements/kustomize*": ("tests/system/kubernetes_control.py",),
     "requirements/release.txt": ("tests/system/test_packaging.py",),
     "requirements/server.txt": ("tests/system/test_packaging.py",),
+    "requirements/s3-clients.txt": ("tests/system/test_s3_clients.py",),
     "requirements/snakemake-tes.txt": ("tests/system/test_tes_clients.py",),
     "requirements/snakemake.txt": ("tests/system/snakemake_environment.py",),
     "requirements/toil.txt": ("tests/system/test_tes_toil.py",),

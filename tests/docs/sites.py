@@ -78,6 +78,15 @@ def arvados(_: Path) -> Iterator[Variables]:
 
 
 @contextmanager
+def s3_clients(_: Path) -> Iterator[Variables]:
+    """The clients of S3 on the path."""
+    from tests.system.environments import environment
+
+    clients = environment("s3-clients")
+    yield {"PATH": f"{ROOT}/.venv/bin:{clients}:{os.environ['PATH']}:/usr/sbin:/sbin"}
+
+
+@contextmanager
 def snakemake(_: Path) -> Iterator[Variables]:
     """Snakemake on the path, with the plugins of this checkout."""
     from tests.system.snakemake_environment import variables
@@ -224,6 +233,7 @@ SITES: Final[Mapping[str, Site]] = {
         ("crun", "docker-registry", "bowtie2"),
         docker,
     ),
+    "docs/s3.md": Site(UP + PHAGE, (), s3_clients),
     "docs/mount.md": Site(UP + SOME + "lading put phage\n", ("fusermount3",)),
     "docs/collections.md": Site(
         UP + ENTER + COLLECTION, ("cadaver", "mount.davfs", "curl", "unzip")

@@ -48,6 +48,7 @@ ENVIRONMENTS: Final = {
     "arvados-client": Environment("client.txt", "test"),
     "snakemake": Environment("snakemake.txt", "test"),
     "ga4gh-clients": Environment("ga4gh-clients.txt", "test"),
+    "s3-clients": Environment("s3-clients.txt", "system"),
     "crates": Environment("crates.txt", "system"),
     "libraries": Environment("libraries.txt", "system"),
     "snakemake-tes": Environment("snakemake-tes.txt", "system"),

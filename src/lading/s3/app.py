@@ -38,6 +38,8 @@ from lading.s3.callers import FindSecret, find_caller
 from lading.s3.hosts import BucketHosts
 from lading.s3.requests import XML, S3Request, S3Services, select_parameters
 
+REGION: Final = "local"
+"""Region that is told to clients; signatures for any are taken."""
 METHODS: Final = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
 _COMMON: Final = {
     "Access-Control-Allow-Origin": "*",
@@ -56,13 +58,12 @@ _Handler = Callable[[S3Services, S3Request], Awaitable[FileResponse]]
 
 async def _head_bucket(services: S3Services, request: S3Request) -> FileResponse:
     await find_bucket(services, request)
-    return FileResponse(headers={"x-amz-bucket-region": "us-east-1", "Content-Type": XML})
+    return FileResponse(headers={"x-amz-bucket-region": REGION, "Content-Type": XML})
 
 
 async def _get_location(services: S3Services, request: S3Request) -> FileResponse:
     await find_bucket(services, request)
-    # The empty constraint is that of us-east-1.
-    return listings.xml_response(document("LocationConstraint", ()))
+    return listings.xml_response(document("LocationConstraint", (REGION,)))
 
 
 async def _get_versioning(services: S3Services, request: S3Request) -> FileResponse:

@@ -163,8 +163,8 @@ def _show_key(issued: Record) -> display.Output:
     click.echo(f"export AWS_ACCESS_KEY_ID={key_id}")
     click.echo(f"export AWS_SECRET_ACCESS_KEY={secret}")
     click.echo(f"export AWS_ENDPOINT_URL={endpoint}")
-    # Clients ask for a region before they send anything; the server takes any.
-    click.echo("export AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1")
+    # The server takes any region; with us-east-1 boto3 signs addresses by Version 2.
+    click.echo("export AWS_REGION=local AWS_DEFAULT_REGION=local")
     _note_issued(issued)
 
 
