@@ -62,7 +62,7 @@ def test_a_workflow_is_run_again_with_other_inputs(site: Site, image: str, here:
     site.lading("runs", "cancel", runner["uuid"], "--yes")
     named = ("rerun", runner["uuid"], "--yes")
     assert "leave it out" in site.lading("runs", *named, "--from", "x", code=1).stderr
-    assert "has the inputs k" in site.lading("runs", *named, "--set", "j=2", code=1).stderr
+    assert "it has k" in site.lading("runs", *named, "--set", "j=2", code=1).stderr
     made = read(site, *named, "--set", "k=2")
     assert made["uuid"] != runner["uuid"]
     assert request(site, made["uuid"])["mounts"][target]["content"] == {"k": 2}
