@@ -86,3 +86,9 @@ def test_numbers_add_up(counts: RunCounts) -> None:
     assert (counts.progress == 1) == (counts.finished == counts.total > 0)
     numbers = {status: getattr(counts, str(status)) for status in RequestStatus}
     assert count_steps(numbers, reused=counts.reused) == counts
+
+
+def test_steps_that_were_submitted_again_count_apart() -> None:
+    numbers = {RequestStatus.DONE: 2, RequestStatus.FAILED: 2}
+    counts = count_steps(numbers, repeated=[RequestStatus.FAILED])
+    assert (counts.done, counts.failed, counts.repeated, counts.total) == (2, 1, 1, 3)

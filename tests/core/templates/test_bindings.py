@@ -62,6 +62,9 @@ def test_a_script_is_no_binding() -> None:
     script = request("sh", "-c", "align -k 25")
     with pytest.raises(Invalid, match="only in a script of align"):
         find_bindings("k", 25, [script])
+    others = [request("sh", "-c", "ls", environment={"K": "1"}), script]
+    with pytest.raises(Invalid, match="only in a script of align"):
+        find_bindings("k", 25, others)
     for command in (("sh", "-c", "25"), ("python3", "-c", "25"), ("awk", "25"), ("25", "x")):
         with pytest.raises(Invalid):
             find_bindings("k", 25, [request(*command)])
@@ -107,6 +110,8 @@ def test_values_are_put_into_words_and_never_into_a_shell() -> None:
     assert first["command"] == ["a", f"--k={evil}", "x"]
     second = put(first, ParameterBinding(step=0, kind=BindingKind.ENVIRONMENT, name="K"), "k", 31)
     assert second["environment"] == {"K": "31"}
+    variable = ParameterBinding(step=0, kind=BindingKind.ENVIRONMENT, name="K")
+    assert value_at(variable, second) == "31"
     assert step["command"] == ["a", "--k=25", "x"]
 
 

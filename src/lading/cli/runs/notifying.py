@@ -64,6 +64,9 @@ def notify_run(
         }
         for wish in wishes
     ]
+    if not wishes:
+        display.note(f"nobody is told of the end of {title_of(record)}")
+        return
     display.table(
         ("WEBHOOK", "RECEIVER", "WHEN", "STATE"),
         [
@@ -80,5 +83,3 @@ def notify_run(
         if notification.secret:
             click.echo(notification.secret)
             display.note("this secret signs the deliveries; it is shown this once")
-    if not wishes:
-        display.note(f"nobody is told of the end of {title_of(record)}")
