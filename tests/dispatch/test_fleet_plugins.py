@@ -16,9 +16,8 @@ def test_the_installed_ones() -> None:
     assert find_fleet("local") is open_local
     assert find_fleet("slurm") is open_slurm
     assert find_fleet("kubernetes") is open_kubernetes
-    with pytest.raises(
-        Invalid, match="no fleet 'nowhere' is installed; there are cloud, kubernetes, local, slurm"
-    ):
+    installed = "there are batch, cloud, kubernetes, local, slurm"
+    with pytest.raises(Invalid, match=f"no fleet 'nowhere' is installed; {installed}"):
         find_fleet("nowhere")
 
 

@@ -40,7 +40,7 @@ _file = click.Path(dir_okay=False, exists=True, path_type=Path)
     "--fleet",
     default="local",
     show_default=True,
-    help="Fleet that runs the containers: local, slurm, cloud ...",
+    help="Fleet that runs the containers: local, slurm, batch, cloud ...",
 )
 @click.option(
     "--data",
