@@ -70,6 +70,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/security/test_native_isolation.py": ("supervisor.engines",),
     "tests/security/test_node_faults.py": ("supervisor.engines", "supervisor.monitors"),
+    "tests/security/test_s3_strangers.py": (*ENTERS, "s3", "fileserving"),
     "tests/security/test_origins.py": (*ENTERS, "webdav", "fileserving"),
     "tests/security/test_output_capture.py": ("supervisor",),
     "tests/security/test_outside_addresses.py": ("api.webhooks", "net"),

@@ -65,6 +65,15 @@ async def test_only_one_of_many_creates_a_key(here: S3Site) -> None:
     assert sorted(answer.status for answer in answers) == [200, 412, 412, 412, 412]
 
 
+async def test_a_key_is_replaced_only_where_it_is(here: S3Site) -> None:
+    uuid = await here.files.collection({"f": b"x"})
+    tag = md5(b"x", usedforsecurity=False).hexdigest()
+    for key, sent, status in (("f", "other", 412), ("none", tag, 404), ("f", tag, 200)):
+        headers = {"if-match": f'"{sent}"'}
+        answer = await here.call("PUT", f"/{uuid}/{key}", headers=headers, body=b"y")
+        assert answer.status == status
+
+
 async def test_writers_of_other_keys_lose_nothing(here: S3Site) -> None:
     uuid = await here.files.collection({})
     await asyncio.gather(*(here.call("PUT", f"/{uuid}/{n}", body=b"x") for n in range(5)))

@@ -118,11 +118,9 @@ async def list_objects_v2(services: S3Services, request: S3Request) -> FileRespo
     """ListObjects, version 2: pages by `continuation-token`."""
     parameters = request.parameters
     token, start = parameters.get("continuation-token", ""), parameters.get("start-after", "")
-    if "continuation-token" in parameters and not token:
-        raise S3Refusal("InvalidArgument", "continuation-token: is empty")
     page, modified = await _page(services, request, read_token(token) if token else start)
     content = [*_head(request, page), leaf("KeyCount", len(page.keys) + len(page.prefixes))]
-    content += [leaf("ContinuationToken", token)] if token else []
+    content += [leaf("ContinuationToken", token)] if "continuation-token" in parameters else []
     content += [_encoded("StartAfter", start, request)] if start else []
     content += [leaf("NextContinuationToken", write_token(page.last))] if page.is_cut else []
     content += _entries(request, page, modified)

@@ -45,6 +45,7 @@ from lading.s3.buckets import (
     find_owned,
     find_place,
     find_target,
+    no_key,
 )
 from lading.s3.listings import xml_response
 from lading.s3.reading import find_file, tag_headers, unmet
@@ -116,6 +117,8 @@ def check_conditions(request: S3Request, collection: CachedCollection, key: str)
     if isinstance(node, File):
         state = ResourceState(tag_of(node), collection.modified)
     headers = tag_headers(request.headers)
+    if "if-match" in headers and not state.tag:
+        raise no_key(request.address.key)
     if conditions.judge_conditions(headers, state, reads=False) is not ConditionResult.GO_ON:
         raise unmet(request.address.key)
 

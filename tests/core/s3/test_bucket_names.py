@@ -61,6 +61,7 @@ def test_buckets(name: str, bucket: BucketName) -> None:
         ("ab", "InvalidBucketName"),
         ("My-Data", "InvalidBucketName"),
         ("a..b", "InvalidBucketName"),
+        ("a.-b", "InvalidBucketName"),
         ("1.2.3.4", "InvalidBucketName"),
         ("a/../b", "InvalidBucketName"),
     ],

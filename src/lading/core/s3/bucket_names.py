@@ -97,7 +97,7 @@ def is_bucket_name(name: str) -> bool:
     """Whether clients of S3 take a name, which is no uuid and no hash, as that of a bucket."""
     return (
         _NAME.fullmatch(name) is not None
-        and ".." not in name
+        and not any(pair in name for pair in ("..", ".-", "-."))
         and _ADDRESS.fullmatch(name) is None
         and not ids.is_uuid(name)
         and _HASH.fullmatch(name) is None
