@@ -130,6 +130,19 @@ async def test_many_keys_are_deleted_at_once(here: S3Site) -> None:
     assert await here.files.tree(uuid) == ["b"]
 
 
+async def test_conditions_of_deletions_are_not_ignored(here: S3Site) -> None:
+    uuid = await here.files.collection({"f": b"x"})
+    headers = {"x-amz-if-match-size": "9"}
+    answer = await here.call("DELETE", f"/{uuid}/f", headers=headers)
+    assert code(answer) == (501, "NotImplemented")
+    body = b"<Delete><Object><Key>f</Key><ETag>other</ETag></Object></Delete>"
+    answer = await here.call("POST", f"/{uuid}", [("delete", "")], body=body)
+    assert code(answer) == (501, "NotImplemented")
+    answer = await here.call("DELETE", f"/{uuid}/f", headers={"if-match": "other"})
+    assert code(answer) == (412, "PreconditionFailed")
+    assert await here.files.tree(uuid) == ["f"]
+
+
 async def test_buckets_are_made_and_deleted(here: S3Site) -> None:
     assert (await here.call("PUT", "/results")).status == 200
     assert code(await here.call("PUT", "/results")) == (409, "BucketAlreadyOwnedByYou")

@@ -132,7 +132,10 @@ async def list_versions(services: S3Services, request: S3Request) -> FileRespons
     marker = request.parameters.get("key-marker", "")
     page, modified = await _page(services, request, marker)
     content = [*_head(request, page), _encoded("KeyMarker", marker, request)]
-    content += [_encoded("NextKeyMarker", page.last, request)] if page.is_cut else []
+    if page.is_cut:
+        # Clients send both back.
+        next_version = leaf("NextVersionIdMarker", "null")
+        content += [_encoded("NextKeyMarker", page.last, request), next_version]
     extra = leaf("VersionId", "null") + leaf("IsLatest", True)
     content += _entries(request, page, modified, name="Version", extra=extra)
     return xml_response(document("ListVersionsResult", content))

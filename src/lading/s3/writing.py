@@ -55,6 +55,9 @@ from lading.s3.requests import S3Request, S3Services, iso_time, quoted, read_doc
 _MOST_DOCUMENT: Final = 8 << 20
 _MOST_DELETED: Final = 1000
 _CODE_OF_DIRECTORY: Final = "InvalidRequest"
+_DELETE_CONDITIONS: Final = "x-amz-if-match-"
+# Elements of a key in DeleteObjects.
+_PLAIN_KEY: Final = frozenset(("Key", "VersionId"))
 _SOURCE_CONDITIONS: Final = "x-amz-copy-source-"
 
 
@@ -170,6 +173,10 @@ async def _is_same(services: S3Services, request: S3Request, object_place: Objec
 
 async def delete_object(services: S3Services, request: S3Request) -> FileResponse:
     """DeleteObject; a key that is not there is deleted, too."""
+    for name in request.headers:
+        # To ignore a condition would delete what the client wants to keep.
+        if name.startswith(_DELETE_CONDITIONS):
+            raise S3Refusal("NotImplemented", f"{name[:60]}: is not offered")
     key = request.address.key
     bucket = await find_bucket(services, request)
     object_place = await find_place(services, request, bucket, key)
@@ -202,7 +209,11 @@ class _Deletion:
 async def delete_objects(services: S3Services, request: S3Request) -> FileResponse:
     """DeleteObjects: one change for each collection. A key that is refused lets no other fail."""
     root = parse_document(await read_document(request, _MOST_DOCUMENT), "Delete")
-    keys = [child.value("Key") for child in root.children if child.name == "Object"]
+    objects = [child for child in root.children if child.name == "Object"]
+    keys = [child.value("Key") for child in objects]
+    for child in objects:
+        if any(condition.name not in _PLAIN_KEY for condition in child.children):
+            raise S3Refusal("NotImplemented", "conditions on single keys are not offered")
     if not keys or len(keys) > _MOST_DELETED:
         raise S3Refusal("MalformedXML", f"the document names no key, or more than {_MOST_DELETED}")
     deletions = await _delete_all(services, request, keys)

@@ -45,6 +45,9 @@ def test_operations(
         ("GET", OBJECT, {"partNumber": "1"}, "NotImplemented"),
         ("GET", OBJECT, {"versionId": "3"}, "NotImplemented"),
         ("POST", BUCKET, {}, "NotImplemented"),
+        ("PUT", BUCKET, {"versioning": ""}, "NotImplemented"),
+        ("DELETE", BUCKET, {"uploads": ""}, "NotImplemented"),
+        ("DELETE", OBJECT, {"versions": ""}, "NotImplemented"),
     ],
 )
 def test_other_operations(

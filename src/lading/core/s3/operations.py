@@ -45,6 +45,8 @@ _OBJECT: Final[Mapping[str, Mapping[str, Operation]]] = {
     "DELETE": {"uploadId": Operation.ABORT_UPLOAD, "": Operation.DELETE_OBJECT},
     "POST": {"uploads": Operation.CREATE_UPLOAD, "uploadId": Operation.COMPLETE_UPLOAD},
 }
+# Parameters that choose an operation of some method.
+_CHOOSING: Final = ("location", "versioning", "uploads", "versions", "delete", "uploadId")
 _COPIES: Final[Mapping[Operation, Operation]] = {
     Operation.PUT_OBJECT: Operation.COPY_OBJECT,
     Operation.UPLOAD_PART: Operation.UPLOAD_PART_COPY,
@@ -63,8 +65,7 @@ def find_operation(
     if choices is None:
         raise S3Refusal("MethodNotAllowed", f"{method[:20]}: is not offered at this address")
     _check_parameters(parameters)
-    names = [name for name in choices if name and name in parameters]
-    operation = choices.get(names[0] if names else "")
+    operation = _choose(choices, parameters)
     if operation is None:
         raise S3Refusal("NotImplemented", f"{method}: this operation is not offered")
     if COPY_SOURCE in headers:
@@ -72,6 +73,15 @@ def find_operation(
     if operation is Operation.LIST_OBJECTS and parameters.get("list-type") == "2":
         return Operation.LIST_OBJECTS_V2
     return operation
+
+
+def _choose(choices: Mapping[str, Operation], parameters: Mapping[str, str]) -> Operation | None:
+    """The operation of a method that the parameters choose; None where there is none."""
+    # For example '?versioning', which PUT and DELETE of a bucket must not take for nothing.
+    if any(name in parameters and name not in choices for name in _CHOOSING):
+        return None
+    names = [name for name in choices if name and name in parameters]
+    return choices.get(names[0] if names else "")
 
 
 def _check_parameters(parameters: Mapping[str, str]) -> None:
