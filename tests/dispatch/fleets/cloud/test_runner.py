@@ -27,7 +27,7 @@ def test_it_runs_where_there_is_nothing_of_ours(made: RunnerArchive, tmp_path: P
     script = (
         "import sys, os, lading.supervisor.process.forkserver, lading.client.mount.service\n"
         "from lading.supervisor.engines import find_engines\n"
-        "print(sorted(find_engines().found), sys.executable, 'LD_LIBRARY_PATH' in os.environ)"
+        "print(sorted(find_engines().by_name), sys.executable, 'LD_LIBRARY_PATH' in os.environ)"
     )
     done = subprocess.run(
         [str(tmp_path / "bin/python"), "-c", script], env={"PATH": "/usr/bin:/bin"}, cwd="/",
