@@ -47,6 +47,16 @@ def test_folding_is_division(pieces: list[bytes]) -> None:
         assert int.from_bytes(checksum.digest()) == wanted
 
 
+@pytest.mark.parametrize("size", [128, 129, 257, 1000, 4096, 5001])
+def test_long_pieces(size: int) -> None:
+    data = bytes(index * index % 251 for index in range(size))
+    for width, polynomial in ((32, 0x82F63B78), (64, 0x9A6C9329AC4BC9B5)):
+        checksum = FoldedCrc(width, polynomial)
+        checksum.update(b"begin")
+        checksum.update(data)
+        assert int.from_bytes(checksum.digest()) == plain(b"begin" + data, width, polynomial)
+
+
 @pytest.mark.parametrize("name", ["x-amz-checksum-crc99", "x-amz-meta-sha1"])
 def test_other_checksums(name: str) -> None:
     with pytest.raises(S3Refusal, match="is none of the checksums"):

@@ -8,11 +8,13 @@ from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree
 from lading.core.s3.listing import (
     CommonPrefix,
+    DirectoryVisit,
     ListingQuery,
     fill_page,
     list_tree,
     read_limit,
     read_token,
+    visit,
     write_token,
 )
 from lading.core.s3.refusals import S3Refusal
@@ -65,6 +67,56 @@ def test_pages_are_those_of_all_keys(
     assert shown == wanted[:limit]
     assert page.is_cut == (len(wanted) > limit > 0)
     assert page.last == (wanted[: limit or 0] or [""])[-1]
+
+
+@pytest.mark.parametrize(
+    ("query", "entries"),
+    [
+        (ListingQuery(prefix="b/"), ["b/c/f", "b/g"]),
+        (ListingQuery(prefix="b/c"), ["b/c/f"]),
+        (ListingQuery(prefix="bx"), []),
+        (ListingQuery(after="b/c/f"), ["b/g", "d"]),
+        (ListingQuery(after="bz"), ["d"]),
+        (ListingQuery(delimiter="/", after="b/"), ["d"]),
+        (ListingQuery(delimiter="/"), ["a", "b/", "d"]),
+        (ListingQuery(delimiter="/", prefix="b/"), ["b/c/", "b/g"]),
+        (ListingQuery(delimiter="c/"), ["a", "b/c/", "b/g", "d"]),
+        (ListingQuery(delimiter="c", after="b/c"), ["b/g", "d"]),
+        (ListingQuery(limit=2), ["a", "b/c/f"]),
+        (ListingQuery(limit=0), []),
+    ],
+)
+def test_pages(query: ListingQuery, entries: list[str]) -> None:
+    tree = tree_of(["a", "b/c/f", "b/g", "d"])
+    page = fill_page(query, list_tree(tree, "", query))
+    assert sorted([*(listed.key for listed in page.keys), *page.prefixes]) == entries
+
+
+def test_a_prefix_is_listed_once() -> None:
+    query = ListingQuery(delimiter="-")
+    page = fill_page(query, list_tree(tree_of(["a-b", "a-c"]), "", query))
+    assert (page.prefixes, page.is_cut) == (["a-"], False)
+
+
+@pytest.mark.parametrize(
+    ("query", "decision"),
+    [
+        (ListingQuery(prefix="b"), DirectoryVisit.SKIP),
+        (ListingQuery(after="b"), DirectoryVisit.SKIP),
+        (ListingQuery(after="a/x"), DirectoryVisit.ENTER),
+        (ListingQuery(after="a/", delimiter="/"), DirectoryVisit.SKIP),
+        (ListingQuery(delimiter="/"), DirectoryVisit.JOIN),
+        (ListingQuery(prefix="a/b/c", delimiter="/"), DirectoryVisit.ENTER),
+    ],
+)
+def test_visits(query: ListingQuery, decision: DirectoryVisit) -> None:
+    assert visit("a/", query) is decision
+
+
+def test_a_directory_behind_the_page_is_not_entered() -> None:
+    tree = tree_of(["a/f", "ab/g"])
+    assert list(list_tree(tree, "", ListingQuery(prefix="ab"))) != []
+    assert list(list_tree(tree, "", ListingQuery(prefix="a", delimiter="/", after="ab/"))) == []
 
 
 def test_empty_directories() -> None:

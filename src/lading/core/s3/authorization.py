@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -272,8 +272,3 @@ def token_in_key(key_id: str) -> str:
     of a token.
     """
     return key_id.replace("_", "/") if key_id.startswith("v2_") else ""
-
-
-def names_of(query: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """The names of the parameters of a query, without those of a signature."""
-    return frozenset(name for name, _ in query if not name.startswith("X-Amz-"))
