@@ -114,9 +114,11 @@ def test_visits(query: ListingQuery, decision: DirectoryVisit) -> None:
 
 
 def test_a_directory_behind_the_page_is_not_entered() -> None:
-    tree = tree_of(["a/f", "ab/g"])
+    tree = tree_of(["a/f", "ab/g", "abx/h"])
+    query = ListingQuery(prefix="ab/g")
+    assert [entry.key for entry in list_tree(tree, "", query)] == ["ab/g"]
     assert list(list_tree(tree, "", ListingQuery(prefix="ab"))) != []
-    assert list(list_tree(tree, "", ListingQuery(prefix="a", delimiter="/", after="ab/"))) == []
+    assert list(list_tree(tree, "", ListingQuery(prefix="a", delimiter="/", after="abx/"))) == []
 
 
 def test_empty_directories() -> None:

@@ -80,15 +80,12 @@ def list_tree(tree: FileTree, base: str, query: ListingQuery) -> Iterator[Entry]
         if isinstance(node, File):
             yield from _one_key(key, node, query)
             continue
-        match visit(key, query):
-            case DirectoryVisit.JOIN:
-                yield CommonPrefix(key)
-            case DirectoryVisit.ENTER if node.entries:
-                yield from list_tree(node, key, query)
-            case DirectoryVisit.ENTER:
-                yield from _one_key(key, None, query)
-            case DirectoryVisit.SKIP:
-                pass
+        decision = visit(key, query)
+        if decision is DirectoryVisit.JOIN:
+            yield CommonPrefix(key)
+        elif decision is DirectoryVisit.ENTER:
+            below = list_tree(node, key, query) if node.entries else _one_key(key, None, query)
+            yield from below
 
 
 def sorted_entries(tree: FileTree, base: str, query: ListingQuery) -> list[tuple[str, Node]]:
