@@ -88,7 +88,7 @@ def offer(run: ContainerRun, hand_over: HandOver) -> None:
         opened.append(os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
         named = {PROCESS: opened[0], MOUNTS: opened[1], **descriptors}
         handover = Handover(
-            config=structs.replace(run.config, known={}, is_started=True),
+            config=structs.replace(run.config, records={}, is_started=True),
             container=container,
             base=(preparation.base.size, preparation.base.files),
             names=tuple(named),
