@@ -53,6 +53,7 @@ UNANSWERED = {
 """Routes that read, and answer nobody here, with the reasons."""
 TOLD_APART = {
     "POST /arvados/v1/users/merge": "the case has a token of the victim, which others do not have",
+    "POST /ui/device": "the digest of a login is good once, so that the second call is refused",
 }
 """Routes that tell a hidden thing from a missing one, with the reasons."""
 NEVER_SHOWN = {

@@ -45,7 +45,8 @@ PERMITTED: Final = (
     ),
     Permitted(
         _USERS,
-        r"POST /ui/access/\{uuid\}/address|GET /(ui/tokens|arvados/v1/api_client_authorizations)",
+        r"POST /ui/(access/\{uuid\}/address|tokens|device)"
+        r"|GET /(ui/tokens|arvados/v1/api_client_authorizations)",
         r"change of (logs|api_client_authorizations)|collections\.uuid",
         "a token of the caller itself, whose scopes name what they like: it opens nothing",
     ),
