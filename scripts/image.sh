@@ -20,7 +20,7 @@ mmdebstrap --quiet --variant=minbase --include=ca-certificates,python3,crun,fuse
     --customize-hook='chroot "$1" dpkg --install /tmp/lading.deb >/dev/null' \
     --customize-hook='rm -rf "$1"/tmp/* "$1"/etc/resolv.conf "$1"/etc/hostname "$1"/var/log/* "$1"/var/cache/debconf/*' \
     --customize-hook='find "$1/usr" -name __pycache__ -depth -exec rm -rf {} +; chroot "$1" /usr/lib/lading/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /usr/lib/lading/lib /usr/lib/python3.11 >/dev/null || true' \
-    --customize-hook='find "$1/usr/lib/lading/lib" -name "supervisor.*.pyc" | grep -q . || { echo "image.sh: the modules were not compiled, so each Pod would compile them" >&2; exit 1; }' \
+    --customize-hook='find "$1/usr/lib/lading/lib" -path "*/lading/supervisor/__pycache__/*.pyc" | grep -q . || { echo "image.sh: the modules were not compiled, so each Pod would compile them" >&2; exit 1; }' \
     "$release" "$work/root.tar"
 target=dist/lading-$version-$architecture.oci.tar
 .venv/bin/python scripts/oci.py "$work/root.tar" "$target" --name "lading:$version" --architecture "$architecture" --version "$version"

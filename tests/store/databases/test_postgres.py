@@ -190,6 +190,21 @@ async def test_copied_rows_of_a_block_that_fails_are_not_stored(
         assert await tx.fetch("SELECT id FROM lease_ids") == []
 
 
+async def test_a_numbered_row_of_a_block_that_fails_is_not_stored(
+    pair: tuple[Database, Database],
+) -> None:
+    async def add(uuid: str) -> None:
+        async with pair[0].writing() as tx:
+            await records.insert(tx, LOGS, {"uuid": uuid, "event_at": "1"})
+            if uuid == "1":
+                raise Invalid("refused after its row was numbered")
+
+    ends = await asyncio.gather(*map(add, "01"), return_exceptions=True)
+    assert [type(end) for end in ends] == [TransactionInterrupted, Invalid]
+    async with pair[1].reading() as tx:
+        assert await tx.fetch("SELECT uuid FROM logs") == []
+
+
 async def test_a_reader_that_failed_is_not_used_again(postgres: PostgresServer) -> None:
     await emptied(postgres)
     database = await PostgresDatabase.open(postgres.connection(), seal=make_seal(), readers=1)

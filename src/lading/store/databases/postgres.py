@@ -211,6 +211,9 @@ class _Transaction:
         # name go on waiting: a round trip is what costs.
         if any(table in sql for table in self._tables):
             await self.flush()
+        # A change can answer rows too (RETURNING).
+        if not sql.startswith("SELECT"):
+            self.spoilt = True
         try:
             # In a transaction rows cannot be read in batches; see below.
             if most and not self._connection.is_in_transaction():
