@@ -72,7 +72,7 @@ def test_types(name: str, sent: JSON, kept: JSON) -> None:
         ("replication_desired", "9" * 30, "64 bits"),
         ("replication_desired", 1 << 63, "64 bits"),
         ("trash_at", "noon", "trash_at: 'noon' is not a timestamp"),
-        ("version", 7, "version: cannot be written"),
+        ("version", 7, "version: only the server sets it"),
     ],
 )
 def test_faults(name: str, sent: JSON, fault: str) -> None:
