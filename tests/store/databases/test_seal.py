@@ -48,6 +48,7 @@ def test_sealed_fields_are_hidden() -> None:
         "credentials.secret",
         "webhooks.secret",
         "webhooks.former_secret",
+        "api_client_authorizations.s3_secret",
         *(f"{one}.{name}" for one in tables for name in ("runtime_token", "secret_mounts")),
     }
     assert all(sealed.values())
