@@ -200,3 +200,25 @@ def test_gpus_of_a_kind_that_are_in_use_are_named() -> None:
     assert status.sentence.startswith(
         "Waiting in queue at position 1: it needs 1 GPU; those of w are in use."
     )
+
+
+def test_a_fault_of_a_gpu_is_told_where_it_makes_the_lack() -> None:
+    fault = "GPU 1: Xid 79"
+    broken = FleetWorker(
+        id="w", capacity=Resources(4, 40, gpus=1), gpu_kinds=(CARD,), gpu_fault=fault
+    )
+    pair = replace(entry("pair", need=Resources(1, 10, gpus=2)), gpu=structs.replace(CARD, count=2))
+    reasons = explain(Snapshot(queue=(pair,), workers=(broken,)))
+    assert f"out of service: {fault}" in reasons["pair"].sentence
+
+
+def test_a_fault_of_a_gpu_is_told_where_the_others_are_in_use() -> None:
+    fault = "GPU 1: Xid 79"
+    holder = Occupant(uuid="x", need=Resources(1, 10, gpus=1), gpu=CARD)
+    busy = FleetWorker(
+        id="w", capacity=Resources(4, 40, gpus=1), gpu_kinds=(CARD,), gpu_fault=fault,
+        occupants=(holder,),
+    )  # fmt: skip
+    waiting = replace(entry("a", need=Resources(1, 10, gpus=1)), gpu=CARD)
+    reasons = explain(Snapshot(queue=(waiting,), workers=(busy,)))
+    assert f"Out of service there: {fault}." in reasons["a"].sentence
