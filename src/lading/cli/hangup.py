@@ -84,10 +84,11 @@ def _full_streams() -> frozenset[int]:
     """The numbers of standard streams with output that their full disk does not take."""
     full = set()
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
-        # What could not be written is still in the buffer of the stream, if it has one.
+        # Output that could not be written is still in the buffer of the stream, unless it was
+        # larger than the buffer, or the stream has none (PYTHONUNBUFFERED): then the disk is asked.
         try:
             stream.flush()
-            is_full = getattr(stream, "write_through", False) and _has_no_room(number)
+            is_full = _has_no_room(number)
         except OSError as error:
             is_full = error.errno in _FULL
         if is_full:
@@ -96,7 +97,7 @@ def _full_streams() -> frozenset[int]:
 
 
 def _has_no_room(number: int) -> bool:
-    """Whether a stream without a buffer (PYTHONUNBUFFERED) is a file on a full disk."""
+    """Whether a stream is a file on a full disk."""
     found = os.fstat(number)
     if stat.S_ISREG(found.st_mode):
         return os.fstatvfs(number).f_bavail == 0

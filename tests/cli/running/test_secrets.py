@@ -170,7 +170,7 @@ def test_what_is_run_again_needs_it_again(site: Site, image: str, here: Path) ->
     before = secret_mounts(site, uuid)
     refused = site.lading("request", "rerun", uuid, code=1).stderr
     assert f"{uuid}: needs the secret DB, which no record has" in refused
-    told = "no request that is run again needs it"
+    told = "no request that is run needs it"
     unneeded = ("--secret", "DB=@password", "--secret", "OTHER=@password")
     assert told in site.lading("request", "rerun", uuid, *unneeded, code=2).stderr
     done = site.lading("request", "rerun", uuid, "--secret", "DB=@password")

@@ -13,10 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from lading.cli.endings.extras import PACKAGES, SERVER
-from tests.client.systems.imports import failed_imports
-
-OF_USERS = frozenset({"dask", "joblib", "parsl"})
-"""Packages that no extra brings: whoever uses an executor for one of them has it."""
+from tests.client.systems.imports import OF_USERS, failed_imports
 
 
 class Lacking(MetaPathFinder):

@@ -8,7 +8,7 @@ import sys
 from typing import Final
 
 from lading.cli.endings.extras import PACKAGES
-from tests.client.systems.imports import failed_imports
+from tests.client.systems.imports import failed_imports, lacks_package_of_users
 
 OF_UNIX: Final = frozenset(
     {
@@ -25,11 +25,12 @@ OF_UNIX: Final = frozenset(
 
 
 def unexpected(faults: dict[str, str], *, is_windows: bool) -> dict[str, str]:
-    """The faults that are neither for want of an extra nor of the locks of Unix."""
+    """The faults that are for want of no extra, of no package of users and of no lock of Unix."""
     return {
         name: fault
         for name, fault in faults.items()
         if not any(f"'{package}'" in fault for package in PACKAGES)
+        and not lacks_package_of_users(fault)
         and not (is_windows and name in OF_UNIX)
     }
 

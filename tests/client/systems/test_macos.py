@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.client.systems.imports import lacks_package_of_users
+
 _ROOT = Path(__file__).parents[3]
 _SUITES = (
     "test_api", "test_blocks", "files/test_collections", "files/test_downloads",
@@ -25,7 +27,8 @@ def test_every_module_of_the_client_is_imported() -> None:
         check=True,
         timeout=60,
     )
-    assert json.loads(done.stdout) == {}
+    faults = json.loads(done.stdout)
+    assert {name for name, fault in faults.items() if not lacks_package_of_users(fault)} == set()
 
 
 def test_the_suites_of_the_client_pass() -> None:

@@ -18,8 +18,9 @@ def test_a_request_that_was_never_submitted_is_no_template(
     stage: Site, image: str, connecting: Callable[[], lading.Site]
 ) -> None:
     with connecting() as site:
-        draft_body = {"name": "draft", "container_image": "none:1", "command": ["a"]}
-        draft = stage.call(stage.world.ok("POST", "container_requests", draft_body))
+        draft = stage.call(
+            stage.world.submit("a", name="draft", state="Uncommitted", container_image="none:1")
+        )
         with pytest.raises(Invalid, match="draft: had no container"):
             site.call(saving.of_request(site.api, draft))
 
