@@ -35,3 +35,20 @@ def test_a_runner_makes_its_requests_in_the_project(
         )  # fmt: skip
         run.requests[0].cancel()
         assert starting.secrets_of(found.version()) == []
+
+
+def test_a_template_does_not_choose_whose_the_results_are(
+    stage: Site, image: str, connecting: Callable[[], lading.Site]
+) -> None:
+    body = {"name": "of its author", "group_class": "project"}
+    project = stage.call(stage.world.ok("POST", "groups", body))["uuid"]
+    with connecting() as site:
+        save(
+            site, image, "crafted", scheduling_parameters={"supervisor": True}, owner_uuid=project,
+            priority=1000,
+        )  # fmt: skip
+        run = lading.template("crafted", site=site).run()
+        record = stage.call(stage.world.ok("GET", f"container_requests/{run.uuid}"))
+        assert record["owner_uuid"] != project
+        assert record["priority"] == 500
+        run.requests[0].cancel()

@@ -15,6 +15,7 @@ from lading.core.errors import Forbidden
 from lading.core.runs import attempts
 from lading.core.secrets import needed_names, restored
 from lading.core.templates.document import TemplateVersion, bind
+from lading.core.templates.making import OWN
 
 PRIORITY: Final = 500
 SOURCE_KIND: Final = "template"
@@ -104,7 +105,9 @@ async def start(
 
 
 def _body(request: Mapping[str, Any], options: StartOptions) -> dict[str, Any]:
-    body = {name: value for name, value in request.items() if name != "secrets_needed"}
+    # Whoever wrote the template could else have the results in a project of their own.
+    left_out = ("secrets_needed", *OWN)
+    body = {name: value for name, value in request.items() if name not in left_out}
     needed = request.get("secrets_needed") or ()
     if needed:
         body["secret_mounts"] = restored(needed, options.secrets or {})
@@ -120,5 +123,6 @@ def _choose_project(body: dict[str, Any], project: str) -> None:
     """Have a workflow's runner make its requests in a project."""
     if project:
         body["owner_uuid"] = project
-        command = body["command"]
-        body["command"] = [command[0], f"--project-uuid={project}", *command[1:]]
+        # The API refuses a request without a command, and says so.
+        if command := body.get("command"):
+            body["command"] = [command[0], f"--project-uuid={project}", *command[1:]]
