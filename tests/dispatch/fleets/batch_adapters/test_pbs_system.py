@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from signal import Signals
 
 import pytest
@@ -13,7 +14,7 @@ from lading.core.errors import Unavailable
 from lading.dispatch.fleets.batch.programs import JobQuotaReached, JobRefused, OutcomeUnknown
 from lading.dispatch.fleets.batch_adapters.opening import batch_system
 from lading.testing.conformance.batch_systems import request
-from lading.testing.played_scheduler import PlayedScheduler
+from lading.testing.played_scheduler import PlayedScheduler, option
 from tests.dispatch.fleets.batch_adapters.test_gridengine_system import Answering
 from tests.simulation.pbs_mouth import PbsMouth
 
@@ -61,3 +62,35 @@ async def test_an_answer_without_an_id_tells_nothing() -> None:
     system = batch_system(SITE, run=Answering(out="welcome\n"), user="ann")
     with pytest.raises(OutcomeUnknown, match="no job id"):
         await system.submit(request(system))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "queue"),
+    [
+        # A job has one destination.
+        (("off", "main", "other"), "main"),
+        # Behind "@" PBS reads the name of a server, to which the script and its token would go.
+        (("main", "x@elsewhere.example"), "main"),
+        (("x@elsewhere.example", "main"), "main"),
+    ],
+)
+async def test_a_job_goes_to_one_queue_of_this_server(
+    partitions: tuple[str, ...], queue: str
+) -> None:
+    scheduler = PlayedScheduler()
+    system = batch_system(SITE, run=PbsMouth(scheduler), user="lading")
+    await system.shapes()
+    asked = request(system)
+    asked = replace(asked, container=replace(asked.container, partitions=partitions))
+    await system.submit(asked)
+    assert option(scheduler.jobs[0].arguments, "-q") == queue
+
+
+async def test_no_job_goes_to_another_server() -> None:
+    scheduler = PlayedScheduler()
+    system = batch_system(SITE, run=PbsMouth(scheduler), user="lading")
+    asked = request(system)
+    asked = replace(asked, container=replace(asked.container, partitions=("x@elsewhere.example",)))
+    with pytest.raises(JobRefused, match="no queue of PBS"):
+        await system.submit(asked)
+    assert not scheduler.jobs

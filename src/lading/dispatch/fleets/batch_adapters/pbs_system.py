@@ -13,11 +13,14 @@ Source: docs/spec/dispatch, section Batch fleet.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from signal import Signals
 from typing import Final
 
 from lading.core.errors import Unavailable
+from lading.core.quantities import shorten
 from lading.core.scheduling.job_levels import changed_levels, job_level
+from lading.core.scheduling.planning import TrackedContainer
 from lading.core.scheduling.slurm_nice import PendingJob
 from lading.dispatch.fleets.batch.argument_templates import ArgumentTemplates
 from lading.dispatch.fleets.batch.batch_system import JobPhase, JobRequest, NodeShape, QueueRow
@@ -25,6 +28,7 @@ from lading.dispatch.fleets.batch.job_script import ScriptDialect
 from lading.dispatch.fleets.batch.node_shapes import node_shapes
 from lading.dispatch.fleets.batch.programs import (
     FailureSigns,
+    JobRefused,
     OutcomeUnknown,
     ProgramRunner,
     Programs,
@@ -89,13 +93,15 @@ class Pbs:
         self._user = user
         self._scratch = scratch
         self._gpus = gpus
+        self._queues: frozenset[str] = frozenset()
+        """The queues of the nodes that were seen last."""
         self.accounting_delay = accounting_delay
 
     async def submit(self, request: JobRequest) -> list[str]:
         """Submit a job. Raises JobRefused, JobQuotaReached, Unavailable, OutcomeUnknown."""
         arguments = self._templates.fill(
             request.uuids[0],
-            request.container,
+            self._with_one_queue(request.container),
             name=job_name(request.mark),
             level=job_level(request.rank, lowest=_LOWEST, highest=_HIGHEST),
         )
@@ -104,6 +110,23 @@ class Pbs:
         if not job.partition(".")[0].isdecimal():
             raise OutcomeUnknown(f"qsub: no job id in its answer {job[:80]!r}")
         return [job]
+
+    def _with_one_queue(self, container: TrackedContainer) -> TrackedContainer:
+        """The container with the first of its partitions that is a queue: a job has one
+        destination. Raises JobRefused where none is.
+        """
+        if not container.partitions:
+            return container
+        # Behind "@" PBS reads another server, to which the script with its token would go.
+        queues = (
+            name
+            for name in container.partitions
+            if "@" not in name and (not self._queues or name in self._queues)
+        )
+        if (queue := next(queues, None)) is None:
+            named = shorten(", ".join(container.partitions), 100)
+            raise JobRefused(f"partitions {named}: no queue of PBS among them; name one")
+        return replace(container, partitions=(queue,))
 
     async def poll(self) -> list[QueueRow]:
         """The jobs of the user that have not ended. Raises Unavailable."""
@@ -146,4 +169,5 @@ class Pbs:
         queues = read_queues(await self._programs.ask("qstat", "-Q", "-f", "-F", "json"))
         answer = await self._programs.ask("pbsnodes", "-a", "-F", "json")
         nodes = read_nodes(answer, queues=queues, gpus=self._gpus, scratch=self._scratch)
+        self._queues = frozenset().union(*(node.partitions for node in nodes))
         return node_shapes(SYSTEM, nodes)
