@@ -7,7 +7,12 @@ import asyncio
 import pytest
 
 from lading.core.errors import Unavailable
-from lading.dispatch.fleets.batch.programs import OutcomeUnknown, run_program
+from lading.dispatch.fleets.batch.programs import (
+    OutcomeUnknown,
+    ProgramResult,
+    last_line,
+    run_program,
+)
 
 
 async def test_a_program_gets_only_a_small_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,3 +48,7 @@ async def test_messages_of_programs_are_those_of_no_language(
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     result = await run_program(["sh", "-c", 'printf %s "$LC_ALL"'], stdin=b"", timeout=20)
     assert result.out == "C"
+
+
+def test_a_long_message_is_cut() -> None:
+    assert len(last_line(ProgramResult(1, "", "qsub: " + "x" * 10_000))) == 200

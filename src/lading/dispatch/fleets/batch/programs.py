@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from lading.core.errors import ExecutionError, Failure, Unavailable
+from lading.core.quantities import shorten
 
 _INHERITED: Final = (
     "PATH", "HOME", "LANG", "USER", "LOGNAME", "TZ", "LD_LIBRARY_PATH", "SLURM_CONF", "SGE_ROOT",
@@ -38,6 +39,8 @@ _SET: Final = MappingProxyType(
         "SGE_LONG_JOB_NAMES": "1",
     }
 )
+# Characters of a program's message: what is said about it comes before.
+_LONGEST_LINE: Final = 200
 
 
 class JobRefused(ExecutionError):
@@ -201,11 +204,12 @@ async def run_program(arguments: Sequence[str], *, stdin: bytes, timeout: float)
 
 
 def last_line(result: ProgramResult) -> str:
-    """The last line of what a program says about its failure."""
+    """The last line of a failure's message, cut to `_LONGEST_LINE` characters."""
     lines = [line.strip() for line in _words(result).splitlines()]
     # Grid Engine ends its messages with a word of its own.
     lines = [line for line in lines if line not in ("", "Exiting.")]
-    return lines[-1].removeprefix("sbatch: error: ") if lines else "no message"
+    line = lines[-1].removeprefix("sbatch: error: ") if lines else "no message"
+    return shorten(line, _LONGEST_LINE)
 
 
 def _words(result: ProgramResult) -> str:
