@@ -63,11 +63,11 @@ class RunEndTeller:
         further look before a change.
         """
         async with self._services.database.reading() as tx:
-            _, seconds = await self._judge(tx, run)
-        if seconds:
+            end, seconds = await self._judge(tx, run)
+        if end is None:
             return max(0.0, seconds)
         # Looked at again: another server of the database may have told it.
-        async with self._services.database.writing() as tx:
+        async with self._services.database.writing(aside=True) as tx:
             end, seconds = await self._judge(tx, run)
             if end is not None:
                 await run_ends.keep(tx, run.uuid, end)
