@@ -173,3 +173,28 @@ def test_gpus_without_a_directory_for_locks_are_watched_all_the_same(tmp_path: P
     write_readings(tree, [reading(0, worn="Yes")])
     watch = GpuWatch(tree, locks=tmp_path / "file/locks")
     assert "could not be remapped" in watch.fault
+
+
+def test_an_xid_of_another_dispatchers_gpu_is_kept_for_it(tmp_path: Path) -> None:
+    tree = make_devices(tmp_path / "tree", cuda=2, real=False)
+    locks = tmp_path / "locks"
+    for number in (0, 1):
+        add_information(tree, number)
+    first = GpuWatch(tree, locks=locks, visible="0")
+    second = GpuWatch(tree, locks=locks, visible="1")
+    log_xid(tree, 1, 79)
+    assert not first.look()
+    assert second.look()
+    assert (first.fault, second.fault[:15]) == ("", "nvidia1: Xid 79")
+
+
+def test_the_file_of_a_fault_may_be_a_link(tmp_path: Path) -> None:
+    tree = make_devices(tmp_path / "tree", cuda=1, real=False)
+    (tmp_path / "cuda-0.fault").symlink_to("/dev/zero")
+    assert "an admin has taken it" in GpuWatch(tree, locks=tmp_path).fault
+
+
+def test_the_file_of_a_fault_may_have_a_long_reason(tmp_path: Path) -> None:
+    tree = make_devices(tmp_path / "tree", cuda=1, real=False)
+    (tmp_path / "cuda-0.fault").write_text(f'{{"reason": "{"x" * 3000}"}}')
+    assert len(GpuWatch(tree, locks=tmp_path).report()[0].fault) == 160

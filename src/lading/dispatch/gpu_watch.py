@@ -11,6 +11,7 @@ when the machine was started again (`core.gpus.health`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from msgspec import structs
 
 from lading.core.gpu_architectures import CUDA
 from lading.core.gpus.devices import GpuDevice, GpuDevices, only_cards
-from lading.core.gpus.health import fault_of, read_xids, short
+from lading.core.gpus.health import XidEvent, fault_of, read_xids, short
 from lading.core.gpus.readings import GpuReading
 from lading.core.ids import Infix, is_uuid
 from lading.core.scheduling.gpu_kinds import kind_of, kinds_of
@@ -57,10 +58,14 @@ class GpuWatch:
     ) -> None:
         self._root, self._locks = root, locks
         self._readings: Mapping[str, GpuReading] = {}
-        gpus = only_cards(find_devices(root), visible)
+        machine = find_devices(root)
+        gpus = only_cards(machine, visible)
         if gpus.devices:
             machine, self._readings = find_machine(root)
             gpus = only_cards(machine, visible)
+        chosen = {gpu.fault_file for gpu in gpus.devices}
+        # Each Xid is read once on a machine, by whichever dispatcher comes first.
+        self._others = tuple(gpu for gpu in machine.devices if gpu.fault_file not in chosen)
         self.devices = tuple(_with_kind(gpu, gpus, configured) for gpu in gpus.devices[:_MOST_GPUS])
         """The GPUs, each with what is configured of it."""
         self._log = KernelLog(root, locks / _MEMORY)
@@ -128,10 +133,10 @@ class GpuWatch:
             fault = _read_fault(path)
             if fault is not None and fault.boot and fault.boot != self._log.boot:
                 fault = None
-            event = xids.get(gpu.bus) if gpu.bus and gpu.stack == CUDA else None
+            event = _event_of(gpu, xids)
             reading = self._readings.get(gpu.name)
             if event is not None:
-                fault = GpuFault(reason=short(event.reason), boot=self._log.boot)
+                fault = self._fault_by(event)
             elif reading is not None and (fault is None or fault.is_read):
                 reason = short(fault_of(reading) or _undivided(gpu, reading))
                 fault = GpuFault(reason=reason, is_read=True) if reason else None
@@ -139,6 +144,12 @@ class GpuWatch:
             if fault is not None:
                 faults[gpu.fault_file] = fault
         self.faults = faults
+        for gpu in self._others:
+            if (event := _event_of(gpu, xids)) is not None:
+                _write_fault(self._locks / gpu.fault_file, self._fault_by(event))
+
+    def _fault_by(self, event: XidEvent) -> GpuFault:
+        return GpuFault(reason=short(event.reason), boot=self._log.boot)
 
     def _describe(self, gpu: GpuDevice) -> MachineGpu:
         is_used, container = _holder(self._locks / gpu.lock)
@@ -156,6 +167,11 @@ class GpuWatch:
             memory_used=0 if gpu.instance else reading.memory_used,
             fault=fault.reason if fault else "",
         )
+
+
+def _event_of(gpu: GpuDevice, events: Mapping[str, XidEvent]) -> XidEvent | None:
+    """The Xid of a GPU, of events by PCI address."""
+    return events.get(gpu.bus) if gpu.bus and gpu.stack == CUDA else None
 
 
 def _undivided(gpu: GpuDevice, reading: GpuReading) -> str:
@@ -186,10 +202,17 @@ def _holder(lock: Path) -> tuple[bool, str]:
 
 def _read_fault(path: Path) -> GpuFault | None:
     try:
-        return msgspec.json.decode(path.read_bytes()[:_LONGEST_PATH], type=GpuFault)
+        # It may be a link to a pipe, or to a device without end.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            content = os.read(descriptor, _LONGEST_PATH)
+        finally:
+            os.close(descriptor)
+        fault = msgspec.json.decode(content, type=GpuFault)
+        return structs.replace(fault, reason=short(fault.reason))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         # Somebody has made the file by hand.
         return GpuFault(reason="an admin has taken it out of service", boot="")
 

@@ -92,6 +92,8 @@ def test_only_those_that_are_visible() -> None:
     gpus = find_gpus(NVIDIA)
     assert only(gpus, "") == gpus
     assert [card.number for card in only(gpus, "10, 2,10").devices] == [10, 2]
+    with pytest.raises(Invalid, match="GPU ''"):
+        only(find_gpus(["nvidia0"]), "0,")
     for machine, names in ((gpus, "2, 10"), (GpuDevices(), "none")):
         with pytest.raises(
             Invalid, match=f"GPU '3': no device of this machine has that number; there are: {names}"

@@ -13,6 +13,8 @@ def test_xids_are_read_from_the_log() -> None:
         "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', GPU has fallen off the bus.",
         "NVRM: Xid (0000:86:00.0): 31",
         "usb 1-1: new device",
+        # The name of a program, which its user chooses.
+        "process '/tmp/NVRM: Xid (PCI:0000:3b:00): 79, x' started with executable stack",
     ]
     assert read_xids(lines) == [XidEvent("0000:3b:00", 79), XidEvent("0000:86:00", 31)]
 

@@ -69,3 +69,8 @@ def test_values_of_the_kernel() -> None:
         uuid="GPU-ab12", memory=16 << 30, memory_used=5, busy=0.75, errors=2
     )
     assert read_kernel_values({"lmem_total_bytes": "7"}) == GpuReading(memory=7)
+
+
+def test_an_impossible_memory_is_not_known() -> None:
+    line = f"00000000:3b:00.0, GPU-1, x, {10**17}, 7, 5"
+    assert read_query(line, OLD_FIELDS)[0].memory == 0

@@ -29,6 +29,11 @@ def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
         "loose.yaml": good.read_text(),
         "alias.yaml": "a: &a [1]\nb: *a\n",
         "large.json": " " * ((1 << 20) + 1),
+        "deep.yaml": "[" * 900_000,
+        "number.yaml": f"x: 1{':1' * 400}.5",
+        "truth.yaml": "x: !!bool maybe",
+        "integer.yaml": "x: !!int ''",
+        "time.yaml": "x: !!timestamp never",
     }
     for name, text in odd.items():
         (good.parent / name).write_text(text)
@@ -40,6 +45,8 @@ def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
     for name, words in (
         ("alias.yaml", "YAML aliases"),
         ("bad.json", "CDI: "),
+        ("deep.yaml", "more than 32 objects and lists in each other"),
+        ("number.yaml", "is no value"),
         ("large.json", "more than 1048576 bytes"),
         ("loose.yaml", "nobody else may write it"),
     ):

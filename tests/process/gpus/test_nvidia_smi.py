@@ -55,3 +55,10 @@ def test_a_program_that_hangs_stops_nobody(tmp_path: Path) -> None:
     write_readings(tmp_path, [reading(0)])
     while not nvidia_smi.query_gpus(tmp_path):
         assert time.monotonic() - before < 60
+
+
+def test_a_program_that_prints_without_end_is_stopped(tmp_path: Path) -> None:
+    write_program(tmp_path, "exec yes")
+    before = time.monotonic()
+    assert nvidia_smi.query_gpus(tmp_path, timeout=60) == ()
+    assert time.monotonic() - before < 30

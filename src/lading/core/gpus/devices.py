@@ -153,9 +153,12 @@ def _named(gpus: Sequence[GpuDevice], word: str) -> list[GpuDevice]:
     matches = [
         gpu
         for gpu in gpus
-        if word in (str(gpu.number), gpu.device, f"/dev/{gpu.device}", gpu.instance)
-        or gpu.uuid == word
-        or (len(word) >= _LEAST_UUID and gpu.uuid.startswith(word))
+        # A whole GPU has no name of an instance, and some have no uuid.
+        if word
+        and (
+            word in (str(gpu.number), gpu.device, f"/dev/{gpu.device}", gpu.instance, gpu.uuid)
+            or (len(word) >= _LEAST_UUID and gpu.uuid.startswith(word))
+        )
     ]
     if not matches:
         names = ", ".join(_word_of(gpu, gpus) for gpu in gpus[:_MOST_SHOWN]) or "none"

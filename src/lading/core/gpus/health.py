@@ -54,7 +54,8 @@ class XidEvent(msgspec.Struct, frozen=True):
 
 def read_xids(lines: Iterable[str]) -> list[XidEvent]:
     """The Xids in lines of the kernel's log, in order."""
-    matches = filter(None, map(_XID.search, lines))
+    # At the beginning: within lines of others stand names that users choose.
+    matches = filter(None, map(_XID.match, lines))
     return [XidEvent(read_bus(match[1]), int(match[2])) for match in matches]
 
 

@@ -21,6 +21,7 @@ OLD_FIELDS: Final = FIELDS[:6]
 """The fields that the programs of all drivers know."""
 _MOST_GPUS: Final = 256
 _LONGEST: Final = 200
+_MOST_MEMORY: Final = 1 << 50
 _BUS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.[0-7])?")
 _CUDA_VERSION = re.compile(r"CUDA (?:UMD )?Version\s*:\s*(\d{1,3}\.\d{1,3})")
 _RAS = re.compile(r"^ue:\s*(\d+)", re.MULTILINE)
@@ -71,9 +72,8 @@ def _readings(answer: str, fields: Sequence[str]) -> Iterator[GpuReading]:
             uuid=values["uuid"],
             model=values["name"],
             capability=values.get("compute_cap", ""),
-            # In MiB.
-            memory=(_number(values["memory.total"]) or 0) << 20,
-            memory_used=(_number(values["memory.used"]) or 0) << 20,
+            memory=_mebibytes(values["memory.total"]),
+            memory_used=_mebibytes(values["memory.used"]),
             busy=None if busy is None else min(busy, 100) / 100,
             errors=_number(values.get("ecc.errors.uncorrected.volatile.total", "")) or 0,
             is_worn=values.get("remapped_rows.failure", "").casefold() in ("yes", "1"),
@@ -122,6 +122,12 @@ def read_kernel_values(values: Mapping[str, str]) -> GpuReading:
         busy=None if busy is None else min(busy, 100) / 100,
         errors=sum(errors),
     )
+
+
+def _mebibytes(word: str) -> int:
+    """Bytes of so many MiB; 0 where they are not known, or more than a GPU can have."""
+    size = (_number(word) or 0) << 20
+    return size if size <= _MOST_MEMORY else 0
 
 
 def _number(word: str) -> int | None:

@@ -20,6 +20,8 @@ from lading.core.containers.cdi.specification import MOST_BYTES, read_specificat
 from lading.core.errors import Invalid, LadingError
 
 _MOST_FILES: Final = 256
+_DEEPEST: Final = 32
+_LONGEST: Final = 4096
 
 
 def read_devices(root: Path) -> tuple[CdiDevices, tuple[str, ...]]:
@@ -45,9 +47,8 @@ def read_document(path: Path) -> Any:
     """The JSON or YAML of a file that only root or this user can have written. Raises Invalid,
     OSError.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
+    with open(path, "rb", opener=_open) as file:
+        status = os.fstat(file.fileno())
         is_own = status.st_uid in (0, os.geteuid())
         if not is_own or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise Invalid("CDI: the file must belong to root, and nobody else may write it")
@@ -57,15 +58,36 @@ def read_document(path: Path) -> Any:
     try:
         if path.suffix == ".json":
             return msgspec.json.decode(content)
-        # An alias can stand for a value that is larger than the file.
-        if any(
-            isinstance(event, yaml.AliasEvent)
-            for event in yaml.parse(content, Loader=yaml.CSafeLoader)
-        ):
-            raise Invalid("CDI: the file has YAML aliases, which are not read")
+        _check_events(content)
         return yaml.load(content, Loader=yaml.CSafeLoader)
     except (msgspec.DecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
         raise Invalid(f"CDI: {' '.join(str(error).split())[:200]}") from None
+    # The loader of YAML raises these for tags and numbers that it cannot make a value of.
+    except (ArithmeticError, LookupError, AttributeError, TypeError):
+        raise Invalid("CDI: the file has a YAML tag or number that is no value") from None
+
+
+def _open(path: str, flags: int) -> int:
+    # A pipe must not stop the reader.
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _check_events(content: bytes) -> None:
+    """Refuse YAML that costs more than its size tells, before a value is made of it. Raises
+    Invalid, YAMLError.
+    """
+    depth = 0
+    for event in yaml.parse(content, Loader=yaml.CSafeLoader):
+        # An alias can stand for a value that is larger than the file.
+        if isinstance(event, yaml.AliasEvent):
+            raise Invalid("CDI: the file has YAML aliases, which are not read")
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > _LONGEST:
+            raise Invalid(f"CDI: a text has more than {_LONGEST} characters")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        # The time of the parser grows with the square of the depth.
+        if depth > _DEEPEST:
+            raise Invalid(f"CDI: more than {_DEEPEST} objects and lists in each other")
 
 
 def _files(directory: Path) -> Iterable[Path]:

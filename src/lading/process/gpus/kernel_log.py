@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-# A record of /dev/kmsg: priority, number, time, flags; then the message.
-_RECORD: Final = re.compile(r"\d+,(\d+),[^;]*;(.*)")
+# A record of /dev/kmsg: priority, number, time, flags; then the message. Records of programs have
+# priorities from 8 on.
+_RECORD: Final = re.compile(r"[0-7],(\d+),[^;]*;(.*)")
 _MOST_BYTES: Final = 16 << 20
 _PIECE: Final = 8192
 

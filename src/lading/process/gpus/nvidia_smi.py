@@ -7,11 +7,14 @@ left behind, and while it is there no other one is started: the caller gets no a
 from __future__ import annotations
 
 import os
+import selectors
 import shutil
 import stat
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +31,7 @@ _PATH: Final = "usr/bin/nvidia-smi"
 # Seconds: without its daemon the driver of NVIDIA begins anew for each call.
 TIMEOUT: Final = 10.0
 _MOST_BYTES: Final = 1 << 20
+_PIECE: Final = 1 << 16
 _ROOT: Final = Path("/")
 _hanging: set[subprocess.Popen[bytes]] = set()
 _gate = threading.Lock()
@@ -84,13 +88,30 @@ def _run(root: Path, arguments: Sequence[str], *, timeout: float) -> str | None:
         )
     except OSError:
         return None
-    try:
-        output, _ = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
+    output = _output(process, until=time.monotonic() + timeout)
+    if process.stdout is not None:
+        process.stdout.close()
+    if output is None:
         process.kill()
-        if process.stdout is not None:
-            process.stdout.close()
         with _gate:
             _hanging.add(process)
         return None
-    return output[:_MOST_BYTES].decode(errors="replace")
+    return output.decode(errors="replace")
+
+
+def _output(process: subprocess.Popen[bytes], *, until: float) -> bytes | None:
+    """The output of a program that ends until a moment; None for another one, and for one that
+    prints too much.
+    """
+    output = bytearray()
+    with selectors.DefaultSelector() as selector, suppress(subprocess.TimeoutExpired):
+        if process.stdout is not None:
+            selector.register(process.stdout, selectors.EVENT_READ)
+        while (left := until - time.monotonic()) > 0 and len(output) <= _MOST_BYTES:
+            for key, _ in selector.select(left):
+                piece = os.read(key.fd, _PIECE)
+                output += piece
+                if not piece:
+                    process.wait(left)
+                    return bytes(output)
+    return None

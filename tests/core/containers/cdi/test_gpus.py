@@ -63,6 +63,16 @@ def test_devices_are_found_by_their_nodes() -> None:
     assert device_names(NAMED, [GpuDevice(0, "dri/renderD128", "rocm")]) == ()
 
 
+def test_a_device_is_not_taken_that_gives_another_gpu_too() -> None:
+    shared = ContainerEdits(
+        device_nodes=tuple(DeviceNode(path=f"/dev/nvidia{number}") for number in (0, 1))
+    )
+    file, _ = next(iter(NAMED.devices.values()))
+    specification = structs.replace(file.specification, container_edits=shared)
+    devices = find_devices([CdiFile(path=file.path, rank=0, specification=specification)])
+    assert device_names(devices, [ZERO]) == ()
+
+
 def test_instances_are_devices_with_capabilities() -> None:
     caps = ("/dev/nvidia-caps/nvidia-cap3", "/dev/nvidia-caps/nvidia-cap4")
     notes = structs.replace(

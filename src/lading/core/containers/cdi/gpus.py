@@ -69,7 +69,10 @@ def device_names(devices: CdiDevices, gpus: Sequence[GpuDevice]) -> tuple[str, .
             (len(paths), name)
             for name, paths in _paths_of_kind(devices, KINDS[gpu.stack])
             # A device with several GPUs, such as `all`, is none of them.
-            if _whole_nodes(paths, gpu.stack) == {node} and _part_nodes(paths) == capabilities
+            if _whole_nodes(paths, gpu.stack) == {node}
+            and _part_nodes(paths) == capabilities
+            # Nor is a device with GPUs that its specification gives with each device.
+            and _whole_nodes(_shared_nodes(devices, name), gpu.stack) <= {node}
         ]
         if not candidates:
             return ()
@@ -127,6 +130,12 @@ def _paths_of_kind(devices: CdiDevices, kind: str) -> Iterator[tuple[str, set[st
     for name, (file, device) in sorted(devices.devices.items()):
         if file.specification.kind == kind:
             yield name, {node.source for node in device.container_edits.device_nodes}
+
+
+def _shared_nodes(devices: CdiDevices, name: str) -> set[str]:
+    """The device files that the specification of a device gives with each of its devices."""
+    file, _ = devices.devices[name]
+    return {node.source for node in file.specification.container_edits.device_nodes}
 
 
 def _whole_nodes(paths: Iterable[str], stack: str) -> set[str]:
