@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -118,3 +119,10 @@ def test_messages_have_no_long_value(message: str, shown: str) -> None:
 def test_people_see_the_bytes_of_a_name() -> None:
     assert show_bytes(repr("a\udcff\udcfe\n")) == r"'a\xff\xfe\n'"
     assert show_bytes(repr("\ud800")) == r"'\ud800'"
+
+
+@pytest.mark.parametrize("parse", [parse_size, parse_duration])
+def test_a_number_without_end_is_refused(parse: Callable[[str], float]) -> None:
+    with pytest.raises(Invalid, match="not a ") as refused:
+        parse("9" * 5000 + ("s" if parse is parse_duration else ""))
+    assert len(refused.value.message) < 300

@@ -28,6 +28,8 @@ _LENIENT = re.compile(
     r"\s*(Z|[+-]\d\d:?\d\d)?Z?)?"
 )
 # A number and a unit: "64MiB", "1.5G", "100".
+# Characters of a size or a duration.
+_LONGEST = 80
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]i?)?B?")
 # (?!s): "5ms" is milliseconds, not minutes.
 _TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
@@ -87,9 +89,10 @@ def parse_size(amount: str | int) -> int:
     if isinstance(amount, int):
         return amount
     match = _SIZE.fullmatch(amount.strip())
-    if match is None:
+    if match is None or len(amount) > _LONGEST:
         raise Invalid(
-            f"not a size: {amount!r}; write a number of bytes, or for example 512MiB or 2GB"
+            f"not a size: {amount[:_LONGEST]!r}; write a number of bytes, "
+            "or for example 512MiB or 2GB"
         )
     return int(float(match[1]) * _UNITS.get(match[2] or "", 1))
 
@@ -99,8 +102,10 @@ def parse_duration(interval: str | float) -> float:
     if isinstance(interval, int | float):
         return float(interval)
     match = _TIME.fullmatch(interval.strip())
-    if match is None or not any(match.groups()):
-        raise Invalid(f"not a duration: {interval!r}; write seconds, or for example 90s or 336h")
+    if match is None or not any(match.groups()) or len(interval) > _LONGEST:
+        raise Invalid(
+            f"not a duration: {interval[:_LONGEST]!r}; write seconds, or for example 90s or 336h"
+        )
     days, hours, minutes, seconds, millis = (float(number or 0) for number in match.groups())
     return days * 86400 + hours * 3600 + minutes * 60 + seconds + millis / 1000
 

@@ -46,7 +46,7 @@ def test_kinds(words: Any, kinds: list[str]) -> None:
 
 
 def test_counts_memory_and_versions() -> None:
-    assert [parse_count(value) for value in (2, "2", " 0 ")] == [2, 2, 0]
+    assert [parse_count(value) for value in (2, "2", " 0 ", "0" * 12 + "1")] == [2, 2, 0, 1]
     assert [parse_memory(value) for value in ("16GiB", 16 * GIB, 0)] == [16 * GIB, 16 * GIB, 0]
     assert [parse_version(value) for value in ("12", "12.4", 12.4, "12.4.1", "012.04")] == [
         "12.0", "12.4", "12.4", "12.4", "12.4",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -242,3 +243,33 @@ async def test_the_device_plugin_says_which_gpu_a_pod_has(
     monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "MIG-1")
     given = await GpuLocks(told).take(ONE)
     assert given.devices[-1].target == "/dev/nvidia-caps/nvidia-cap3"
+
+
+async def test_a_gpu_is_free_whose_file_names_no_directory(told: SupervisorConfig) -> None:
+    locks = GpuLocks(told)
+    Path(told.device_directory).mkdir()
+    (Path(told.device_directory) / "cuda-0").write_text("x" * 5000)
+    assert await locks.take(ONE, patience=0)
+    assert locks.taken[0].device == "nvidia0"
+    locks.release()
+
+
+async def test_a_fault_of_one_file_holds_no_other_gpu(told: SupervisorConfig) -> None:
+    directory = Path(told.device_directory)
+    (directory / "cuda-1").mkdir(parents=True)
+    with pytest.raises(ExecutionError, match="cannot be shared out"):
+        await GpuLocks(told).take(wish(2), patience=0)
+    (directory / "cuda-1").rmdir()
+    locks = GpuLocks(structs.replace(told, run_directory="/another"))
+    assert await locks.take(wish(2), patience=0)
+    locks.release()
+
+
+async def test_two_that_ask_for_all_at_a_time_share_none(told: SupervisorConfig) -> None:
+    first, second = GpuLocks(told), GpuLocks(structs.replace(told, run_directory="/another"))
+    answers = await asyncio.gather(
+        *(locks.take(wish(2), patience=2) for locks in (first, second)), return_exceptions=True
+    )
+    assert [isinstance(answer, Given) for answer in answers].count(True) == 1
+    first.release()
+    second.release()

@@ -51,7 +51,8 @@ def parse_count(value: int | str) -> int:
     digits = str(value).strip()
     if isinstance(value, bool) or not digits.isascii() or not digits.isdecimal():
         raise Invalid(f"{printable(str(value))!r}: write a number of GPUs, for example 1")
-    count = int(digits[:9])
+    # A number of very many digits costs much to read.
+    count = int(digits.lstrip("0")[:9] or "0")
     if count > MOST_GPUS:
         raise Invalid(f"{printable(digits[:20])}: is more than {MOST_GPUS} GPUs")
     return count

@@ -33,6 +33,7 @@ from lading.supervisor.supervisor_config import SupervisorConfig
 
 # Seconds to wait for a free GPU: an earlier container may still be ending.
 _PATIENCE = 30.0
+_LONGEST_PATH = 8192
 # Seconds between two attempts.
 _PAUSE = 0.1
 
@@ -160,6 +161,7 @@ class GpuLocks:
         try:
             return await asyncio.to_thread(self._lock, gpus, count)
         except OSError as error:
+            self.release()
             fault = (
                 f"the GPUs cannot be shared out in {directory} ({error.strerror});"
                 " set Local.ShareDirectory"
@@ -189,9 +191,9 @@ class GpuLocks:
         except BlockingIOError:
             os.close(descriptor)
             return False
-        earlier = os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+        earlier = os.pread(descriptor, _LONGEST_PATH, 0).decode(errors="replace")
         # The lock is free, but the directory of its former holder is still there.
-        if earlier not in ("", self._config.run_directory) and Path(earlier).exists():
+        if earlier not in ("", self._config.run_directory) and _is_there(earlier):
             os.close(descriptor)
             return False
         os.ftruncate(descriptor, 0)
@@ -199,6 +201,15 @@ class GpuLocks:
         os.pwrite(descriptor, self._config.run_directory.encode(), 0)
         self._locks.append(descriptor)
         return True
+
+
+def _is_there(directory: str) -> bool:
+    """Whether a run directory is there, as far as this user can see."""
+    try:
+        return Path(directory).exists()
+    except OSError as error:
+        # A directory that cannot be looked at may be there. One with such a name cannot.
+        return error.errno != errno.ENAMETOOLONG
 
 
 def _of_pod(environment: Mapping[str, str]) -> str:
