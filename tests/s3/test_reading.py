@@ -64,3 +64,12 @@ async def test_headers_that_the_signer_chooses(here: S3Site) -> None:
     assert answer.headers["content-security-policy"].startswith("sandbox")
     answer = await here.call("GET", f"/{uuid}/f", [("response-expires", "a\r\nb: c")])
     assert code(answer) == (400, "InvalidArgument")
+
+
+async def test_a_range_of_an_earlier_object_is_the_whole_one(here: S3Site) -> None:
+    uuid = await here.files.collection({"f": b"0123456789"})
+    tag = md5(b"0123456789", usedforsecurity=False).hexdigest()
+    for sent, status, body in (("other", 200, b"0123456789"), (tag, 206, b"56789")):
+        headers = {"range": "bytes=5-", "if-range": f'"{sent}"'}
+        answer = await here.call("GET", f"/{uuid}/f", headers=headers)
+        assert (answer.status, answer.body) == (status, body)

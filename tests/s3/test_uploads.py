@@ -124,3 +124,32 @@ async def test_parts_are_copied(here: S3Site) -> None:
     headers["x-amz-copy-source-range"] = "bytes=8-99"
     answer = await here.call("PUT", path, query, headers=headers)
     assert code(answer)[0] in (400, 404)
+
+
+async def test_what_a_client_expects_of_the_whole_object(here: S3Site) -> None:
+    uuid = await here.files.collection({})
+    path = f"/{uuid}/big"
+    upload = await begin(here, path)
+    query = [("partNumber", "1"), ("uploadId", upload)]
+    tag = (await here.call("PUT", path, query, body=b"x")).headers["etag"]
+    body = (
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber>"
+        f"<ETag>{tag}</ETag></Part></CompleteMultipartUpload>"
+    ).encode()
+    for headers, refusal in (
+        ({"x-amz-mp-object-size": "2"}, (400, "InvalidRequest")),
+        ({"x-amz-checksum-crc32": "AAAAAA=="}, (501, "NotImplemented")),
+    ):
+        answer = await here.call("POST", path, query[1:], headers=headers, body=body)
+        assert code(answer) == refusal
+    assert await here.files.tree(uuid) == []
+    headers = {"x-amz-mp-object-size": "1"}
+    assert (await here.call("POST", path, query[1:], headers=headers, body=body)).status == 200
+
+
+async def test_an_upload_that_is_not_there_makes_no_collection(here: S3Site) -> None:
+    world = here.files.world
+    project = (await world.ok("POST", "groups", {"group_class": "project", "name": "p"}))["uuid"]
+    answer = await complete(here, f"/{project}/new/f", "zzzzz-4zz18-000000000000999", (1, "a"))
+    assert code(answer) == (404, "NoSuchUpload")
+    assert await world.collections(filters=[["owner_uuid", "=", project]]) == []

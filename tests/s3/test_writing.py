@@ -7,6 +7,7 @@ from hashlib import md5
 
 import pytest
 
+from lading.core.s3.xml_documents import parse_document
 from tests.s3.site import S3Site, code, parsed, texts
 
 
@@ -164,3 +165,67 @@ async def test_a_project_is_a_bucket_of_collections(here: S3Site) -> None:
     assert (await here.call("GET", "/project/new/a/f")).body == b"x", "by its name"
     assert code(await here.call("PUT", f"/{project}/f", body=b"x")) == (400, "InvalidArgument")
     assert (await here.call("DELETE", f"/{project}/new/a/f")).status == 204
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "headers", "body"),
+    [
+        ("PUT", "/new/../x", "", {}, b"x"),
+        ("PUT", "/new/f", "", {"content-md5": "AAAAAAAAAAAAAAAAAAAAAA=="}, b"x"),
+        ("PUT", "/new/f", "", {"if-match": "x"}, b"x"),
+        ("PUT", "/new/d/", "", {}, b"x"),
+        ("PUT", "/new/f", "", {"x-amz-copy-source": "/none/f"}, b""),
+        ("PUT", "/new/f", "", {"x-amz-copy-source": "/SOURCE/f", "if-match": "x"}, b""),
+        ("POST", "/new/d/", "uploads", {}, b""),
+        ("POST", "/new/../d", "uploads", {}, b""),
+        ("DELETE", "/new/f", "", {"if-match": "x"}, b""),
+    ],
+)
+async def test_a_refused_write_makes_no_collection(
+    here: S3Site, method: str, path: str, query: str, headers: dict[str, str], body: bytes
+) -> None:
+    world = here.files.world
+    project = (await world.ok("POST", "groups", {"group_class": "project", "name": "p"}))["uuid"]
+    source = await here.files.collection({"f": b"x"})
+    sent = {name: value.replace("SOURCE", source) for name, value in headers.items()}
+    pairs = [(query, "")] if query else []
+    answer = await here.call(method, f"/{project}{path}", pairs, headers=sent, body=body)
+    assert answer.status in (400, 404), answer.body
+    assert await world.collections(filters=[["owner_uuid", "=", project]]) == []
+    assert (await here.call("PUT", f"/{project}/new/f", body=b"x")).status == 200
+
+
+async def test_whoever_only_reads_a_project_makes_no_collection_in_it(here: S3Site) -> None:
+    world = here.files.world
+    project = (await world.ok("POST", "groups", {"group_class": "project", "name": "p"}))["uuid"]
+    token = await world.user("reader")
+    user = (await world.ok("GET", "users/current", token=token))["uuid"]
+    link = {"link_class": "permission", "name": "can_read", "tail_uuid": user}
+    await world.ok("POST", "links", {**link, "head_uuid": project})
+    key = await here.new_key(token)
+    for method, query in (("PUT", []), ("POST", [("uploads", "")])):
+        answer = await here.call(method, f"/{project}/new/f", query, key=key)
+        assert code(answer) == (403, "AccessDenied")
+    assert await world.collections(filters=[["owner_uuid", "=", project]]) == []
+
+
+async def test_messages_about_strange_keys_are_short(here: S3Site) -> None:
+    key, uuid = "\U000e0001" * 200, await here.files.collection({})
+    for answer in (
+        await here.call("GET", f"/{uuid}/{key}"),
+        await here.call("GET", f"/{key}"),
+        await here.call("PUT", f"/{uuid}/a/../{key}"),
+    ):
+        assert len(parse_document(answer.body, "Error").value("Message")) <= 300
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("x-amz-write-offset-bytes", "10"), ("x-amz-expected-bucket-owner", "1")]
+)
+async def test_a_header_that_changes_the_call_is_refused(
+    here: S3Site, name: str, value: str
+) -> None:
+    uuid = await here.files.collection({"f": b"0123456789"})
+    answer = await here.call("PUT", f"/{uuid}/f", headers={name: value}, body=b"x")
+    assert code(answer) == (501, "NotImplemented")
+    assert (await here.call("GET", f"/{uuid}/f")).body == b"0123456789"

@@ -10,16 +10,18 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from lading.client.api import ApiClient, Json, Record
 from lading.core import ids
 from lading.core.bounded_memory import LruMap
 from lading.core.data import manifest
-from lading.core.errors import LadingError, NotFound
+from lading.core.data.filetree import FileTree
+from lading.core.errors import Forbidden, LadingError, NotFound
 from lading.core.s3.bucket_names import BucketKind, BucketName, parse_bucket
 from lading.core.s3.multipart import PROPERTY
-from lading.core.s3.refusals import S3Refusal
+from lading.core.s3.refusals import S3Refusal, shown_key
+from lading.fileserving.collection_cache import CachedCollection
 from lading.s3.requests import S3Request, S3Services
 
 PROJECT: Final[list[Json]] = ["group_class", "=", "project"]
@@ -45,6 +47,20 @@ class ObjectPlace:
     collection: str
     base: str
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewCollection:
+    """The collection that a write makes: its project and its name there, and the path of the object
+    in it as `key`.
+    """
+
+    project: str
+    name: str
+    key: str
+
+
+WriteTarget: TypeAlias = ObjectPlace | NewCollection
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +158,9 @@ async def find_object_place(
     return object_place
 
 
-async def find_target(services: S3Services, request: S3Request) -> ObjectPlace:
-    """The place of an object that is written. The collection is made if the bucket is a project
-    that has none of this name. Raises S3Refusal.
+async def find_target(services: S3Services, request: S3Request) -> WriteTarget:
+    """The place of an object that is written; a NewCollection where the bucket is a project that
+    has no collection of this name. Raises S3Refusal.
     """
     bucket, key = await find_bucket(services, request), request.address.key
     object_place = await find_place(services, request, bucket, key)
@@ -154,10 +170,34 @@ async def find_target(services: S3Services, request: S3Request) -> ObjectPlace:
     if not below or not is_shown(name):
         raise S3Refusal(
             "InvalidArgument",
-            f"key {key[:80]!r}: a project holds collections; write COLLECTION/PATH",
+            f"key {shown_key(key)}: a project holds collections; write COLLECTION/PATH",
         )
-    uuid = await make_collection(request.api(services), object_place.project, name)
-    return ObjectPlace(uuid, f"{object_place.base}{name}/", below)
+    return NewCollection(object_place.project, name, below)
+
+
+async def open_target(
+    services: S3Services, request: S3Request, target: WriteTarget
+) -> CachedCollection:
+    """The present state of the collection of a target, which has no files if it is to be made.
+    Raises Forbidden where the caller may not write.
+    """
+    if isinstance(target, ObjectPlace):
+        return await services.changes.open(target.collection, request.token)
+    # Whoever may not write learns it before the body is sent; a home tells it at the end.
+    if not ids.is_user(target.project):
+        project = await request.api(services).get(
+            "groups", target.project, select=("uuid", "can_write")
+        )
+        if not project["can_write"]:
+            raise Forbidden(f"Forbidden: {target.project} is a project that you may only read")
+    return CachedCollection(uuid="", pdh="", etag="", name=target.name, tree=FileTree())
+
+
+async def make_target(services: S3Services, request: S3Request, target: WriteTarget) -> str:
+    """The uuid of the collection of a target, which is made if there is none."""
+    if isinstance(target, ObjectPlace):
+        return target.collection
+    return await make_collection(request.api(services), target.project, target.name)
 
 
 async def make_collection(api: ApiClient, owner: str, name: str) -> str:
@@ -184,7 +224,7 @@ def no_bucket(name: str) -> S3Refusal:
 
 def no_key(key: str) -> S3Refusal:
     """The refusal of a key that is not there."""
-    return S3Refusal("NoSuchKey", f"{key[:80]!r}: the bucket has no such key")
+    return S3Refusal("NoSuchKey", f"{shown_key(key)}: the bucket has no such key")
 
 
 async def shown_children(api: ApiClient, project: str, most: int) -> Sequence[tuple[str, str, str]]:

@@ -12,7 +12,7 @@ from lading.core.data import filetree
 from lading.core.data.filetree import File
 from lading.core.s3.bucket_names import is_directory_key, readable_path
 from lading.core.s3.object_tags import tag_of
-from lading.core.s3.refusals import S3Refusal
+from lading.core.s3.refusals import S3Refusal, shown_key
 from lading.core.s3.xml_documents import error_document
 from lading.fileserving import byte_ranges, conditions, media_types
 from lading.fileserving.byte_ranges import Span
@@ -49,10 +49,8 @@ async def read_object(services: S3Services, request: S3Request) -> FileResponse:
         case ConditionResult.NOT_MODIFIED:
             return FileResponse(status=304, headers=headers)
         case ConditionResult.REFUSED:
-            raise S3Refusal(
-                "PreconditionFailed", f"{address.key[:80]!r}: a condition does not hold"
-            )
-    span = _find_span(request, file.size)
+            raise unmet(address.key)
+    span = _find_span(request, state, file.size)
     if span is None:
         return _no_range(request, file.size)
     if "range" in request.headers and len(span) != file.size:
@@ -67,7 +65,7 @@ async def read_object(services: S3Services, request: S3Request) -> FileResponse:
 
 def unmet(key: str) -> S3Refusal:
     """The refusal of a request whose conditions do not hold."""
-    return S3Refusal("PreconditionFailed", f"{key[:80]!r}: a condition does not hold")
+    return S3Refusal("PreconditionFailed", f"{shown_key(key)}: a condition does not hold")
 
 
 def find_file(collection: CachedCollection, path: str, key: str) -> File:
@@ -97,8 +95,12 @@ def tag_headers(headers: Mapping[str, str], prefix: str = "") -> dict[str, str]:
     return tagged
 
 
-def _find_span(request: S3Request, size: int) -> Span | None:
-    """The bytes asked for; None for a range outside of the file. Several ranges are none."""
+def _find_span(request: S3Request, state: ResourceState, size: int) -> Span | None:
+    """The bytes asked for; None for a range outside of the file. Several ranges are none, and so is
+    one of an earlier file (If-Range).
+    """
+    if not conditions.range_holds(request.headers, state):
+        return Span(0, size)
     spans = byte_ranges.parse_ranges(request.headers.get("range"), size)
     if spans is None or len(spans) > 1:
         return Span(0, size)

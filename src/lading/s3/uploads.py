@@ -20,6 +20,7 @@ from lading.core.errors import Forbidden, NotFound
 from lading.core.quantities import format_time
 from lading.core.s3 import multipart
 from lading.core.s3.bucket_names import is_directory_key, writable_path
+from lading.core.s3.checksums import CHECKSUMS, PREFIX
 from lading.core.s3.edits import UPLOADED
 from lading.core.s3.listing import read_limit
 from lading.core.s3.object_tags import tag_of
@@ -29,7 +30,7 @@ from lading.fileserving.byte_ranges import parse_ranges
 from lading.fileserving.collection_cache import CachedCollection
 from lading.fileserving.responses import FileResponse
 from lading.s3.bodies import echo_checksums
-from lading.s3.buckets import find_bucket, find_target
+from lading.s3.buckets import NewCollection, find_bucket, find_target, open_target
 from lading.s3.listings import NEVER_CHANGED, xml_response
 from lading.s3.requests import S3Request, S3Services, iso_time, quoted, read_document
 from lading.s3.writing import find_source, name_file, store_body
@@ -48,7 +49,7 @@ async def create_upload(services: S3Services, request: S3Request) -> FileRespons
     if is_directory_key(target.key):
         raise S3Refusal("InvalidRequest", "a key that ends in a slash has no content")
     # A collection that the caller may not write is refused before the first part is sent.
-    await services.changes.open(target.collection, request.token)
+    await open_target(services, request, target)
     ends = services.clock() + timedelta(seconds=services.upload_seconds)
     attributes: Record = {
         "name": f"Upload of {address.key.rpartition('/')[2][:100]} at {iso_time(services.clock())}",
@@ -141,18 +142,26 @@ async def _name_part(
 
 async def complete_upload(services: S3Services, request: S3Request) -> FileResponse:
     """CompleteMultipartUpload. It may be repeated: a client may have lost the answer."""
+    # The header is not of this document, and to read the whole object takes too long.
+    if any(name.removeprefix(PREFIX) in CHECKSUMS for name in request.headers):
+        raise S3Refusal(
+            "NotImplemented", "the checksum of a whole object is not offered; send those of parts"
+        )
     named = multipart.read_completion(await read_document(request, _MOST_DOCUMENT))
     tag = multipart.expected_tag(named)
     target = await find_target(services, request)
     try:
         upload = await _open_upload(services, request)
     except S3Refusal:
+        if isinstance(target, NewCollection):
+            raise
         collection = await services.files.collections.open(target.collection, request.token)
         node = filetree.find(collection.tree, writable_path(target.key))
         if not isinstance(node, File) or not tag or tag_of(node) != tag:
             raise
     else:
         file = multipart.joined_file(multipart.parts_of(upload.tree), named)
+        multipart.check_size(file, request.headers.get("x-amz-mp-object-size"))
         await name_file(services, request, target, file)
         tag = tag_of(file)
         await _delete_upload(services, request, upload)

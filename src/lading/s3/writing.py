@@ -28,7 +28,7 @@ from lading.core.s3.bucket_names import (
 from lading.core.s3.edits import UPLOADED
 from lading.core.s3.object_tags import EMPTY_TAG, tag_of
 from lading.core.s3.operations import COPY_SOURCE
-from lading.core.s3.refusals import S3Refusal, code_of
+from lading.core.s3.refusals import S3Refusal, code_of, shown_key
 from lading.core.s3.xml_documents import document, element, leaf, parse_document
 from lading.fileserving import conditions
 from lading.fileserving.changes import Edit
@@ -37,15 +37,19 @@ from lading.fileserving.conditions import ConditionResult, ResourceState
 from lading.fileserving.responses import FileResponse
 from lading.s3.bodies import echo_checksums
 from lading.s3.buckets import (
+    NewCollection,
     ObjectPlace,
     ProjectPlace,
+    WriteTarget,
     find_bucket,
     find_home,
     find_object_place,
     find_owned,
     find_place,
     find_target,
+    make_target,
     no_key,
+    open_target,
 )
 from lading.s3.listings import xml_response
 from lading.s3.reading import find_file, tag_headers, unmet
@@ -63,29 +67,26 @@ _SOURCE_CONDITIONS: Final = "x-amz-copy-source-"
 
 async def put_object(services: S3Services, request: S3Request) -> FileResponse:
     """PutObject: a file, or with a slash at the end of its key an empty directory."""
-    object_place = await find_target(services, request)
-    path = writable_path(object_place.key)
+    target = await find_target(services, request)
+    path = writable_path(target.key)
 
     def plan_directory(present: CachedCollection) -> Edit:
         return Edit(edits.put_directory(present.tree, path), 200)
 
-    collection = await services.changes.open(object_place.collection, request.token)
+    present = await open_target(services, request, target)
     # Refuse an invalid write before the body is read.
-    check_conditions(request, collection, object_place.key)
+    check_conditions(request, present, target.key)
     if is_directory_key(request.address.key):
-        edits.put_directory(collection.tree, path)
-        if await read_document(request, 0):
+        edits.put_directory(present.tree, path)
+        if await read_document(request, _MOST_DOCUMENT):
             raise S3Refusal(_CODE_OF_DIRECTORY, "a key that ends in a slash has no content")
         tag = EMPTY_TAG
-        await services.changes.apply(
-            object_place.collection,
-            request.token,
-            lambda now: Edit(edits.put_directory(now.tree, path), 200),
-        )
+        uuid = await make_target(services, request, target)
+        await services.changes.apply(uuid, request.token, plan_directory)
     else:
-        edits.put_file(collection.tree, path)
+        edits.put_file(present.tree, path)
         file = await store_body(services, request)
-        await name_file(services, request, object_place, file)
+        await name_file(services, request, target, file)
         tag = tag_of(file)
     return FileResponse(headers={"ETag": quoted(tag), **echo_checksums(request.headers)})
 
@@ -99,17 +100,21 @@ async def store_body(services: S3Services, request: S3Request) -> File:
 
 
 async def name_file(
-    services: S3Services, request: S3Request, object_place: ObjectPlace, file: File
+    services: S3Services, request: S3Request, target: WriteTarget, file: File
 ) -> None:
     """Let a collection name a file whose blocks are stored."""
-    path = writable_path(object_place.key)
+    path = writable_path(target.key)
 
     def plan(collection: CachedCollection) -> Edit:
-        check_conditions(request, collection, object_place.key)
+        check_conditions(request, collection, target.key)
         return Edit(edits.put_file(collection.tree, path), 200)
 
+    if isinstance(target, NewCollection):
+        # A write that is refused makes no collection.
+        plan(await open_target(services, request, target))
+    uuid = await make_target(services, request, target)
     uploaded = filetree.to_manifest(FileTree({UPLOADED: file}))
-    await services.changes.apply(object_place.collection, request.token, plan, uploaded=uploaded)
+    await services.changes.apply(uuid, request.token, plan, uploaded=uploaded)
 
 
 def check_conditions(request: S3Request, collection: CachedCollection, key: str) -> None:
@@ -130,12 +135,12 @@ async def copy_object(services: S3Services, request: S3Request) -> FileResponse:
     """CopyObject, by reference: no data is moved."""
     is_replaced = request.headers.get("x-amz-metadata-directive", "").upper() == "REPLACE"
     file = await find_source(services, request)
-    object_place = await find_target(services, request)
-    if not is_replaced and await _is_same(services, request, object_place):
+    target = await find_target(services, request)
+    if not is_replaced and await _is_same(services, request, target):
         raise S3Refusal(
             "InvalidRequest", "the copy is its source; nothing would change without new metadata"
         )
-    await name_file(services, request, object_place, file)
+    await name_file(services, request, target, file)
     content = (
         leaf("LastModified", iso_time(services.clock())),
         leaf("ETag", quoted(tag_of(file))),
@@ -151,7 +156,7 @@ async def find_source(services: S3Services, request: S3Request) -> File:
     state = ResourceState(tag_of(file), collection.modified)
     headers = tag_headers(request.headers, _SOURCE_CONDITIONS)
     if conditions.judge_conditions(headers, state, reads=True) is not ConditionResult.GO_ON:
-        raise S3Refusal("PreconditionFailed", f"{key[:80]!r}: a condition on the source fails")
+        raise S3Refusal("PreconditionFailed", f"{shown_key(key)}: a condition on the source fails")
     return file
 
 
@@ -166,9 +171,12 @@ async def _source_place(services: S3Services, request: S3Request) -> tuple[Objec
     return object_place, address.key
 
 
-async def _is_same(services: S3Services, request: S3Request, object_place: ObjectPlace) -> bool:
+async def _is_same(services: S3Services, request: S3Request, target: WriteTarget) -> bool:
     source, _ = await _source_place(services, request)
-    return (source.collection, source.key) == (object_place.collection, object_place.key)
+    return isinstance(target, ObjectPlace) and (source.collection, source.key) == (
+        target.collection,
+        target.key,
+    )
 
 
 async def delete_object(services: S3Services, request: S3Request) -> FileResponse:
@@ -182,6 +190,8 @@ async def delete_object(services: S3Services, request: S3Request) -> FileRespons
     object_place = await find_place(services, request, bucket, key)
     if isinstance(object_place, ObjectPlace):
         await _delete(services, request, object_place.collection, [object_place.key])
+    elif "if-match" in request.headers:
+        raise no_key(key)
     return FileResponse(status=204)
 
 

@@ -165,6 +165,7 @@ def test_malformed_headers(changes: dict[str, str | None], code: str) -> None:
         ("Expires=86400", "Expires=0"),
         ("Expires=86400", "Expires=604801"),
         ("%2Fs3%2F", "%2Fec2%2F"),
+        ("us-east-1", "%FF"),
     ],
 )
 def test_malformed_addresses(old: str, new: str) -> None:

@@ -6,6 +6,7 @@ from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.s3.multipart import (
     LEAST_PART,
     NamedPart,
+    check_size,
     check_upload_id,
     expected_tag,
     joined_file,
@@ -90,3 +91,11 @@ def test_names() -> None:
     for upload in ("", "zzzzz-j7d0g-000000000000001", "../a"):
         with pytest.raises(S3Refusal, match="begin a new one"):
             check_upload_id(upload)
+
+
+def test_the_size_that_a_client_expects() -> None:
+    check_size(LARGE, None)
+    check_size(LARGE, f" {LEAST_PART}")
+    with pytest.raises(S3Refusal, match="name all of them") as caught:
+        check_size(LARGE, str(LEAST_PART + 1))
+    assert caught.value.code == "InvalidRequest"

@@ -46,6 +46,7 @@ def test_operations(
         ("GET", OBJECT, {"versionId": "3"}, "NotImplemented"),
         ("POST", BUCKET, {}, "NotImplemented"),
         ("PUT", BUCKET, {"versioning": ""}, "NotImplemented"),
+        ("PUT", OBJECT, {"renameObject": ""}, "NotImplemented"),
         ("DELETE", BUCKET, {"uploads": ""}, "NotImplemented"),
         ("DELETE", OBJECT, {"versions": ""}, "NotImplemented"),
     ],
@@ -56,3 +57,18 @@ def test_other_operations(
     with pytest.raises(S3Refusal) as caught:
         find_operation(method, address, parameters, {})
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x-amz-write-offset-bytes",
+        "x-amz-expected-bucket-owner",
+        "x-amz-object-lock-mode",
+        "x-amz-server-side-encryption-customer-key",
+    ],
+)
+def test_headers_that_must_not_be_ignored(name: str) -> None:
+    with pytest.raises(S3Refusal, match=name) as caught:
+        find_operation("PUT", OBJECT, {}, {name: "1"})
+    assert caught.value.code == "NotImplemented"

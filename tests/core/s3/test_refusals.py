@@ -15,7 +15,7 @@ from lading.core.errors import (
     Unavailable,
     from_status,
 )
-from lading.core.s3.refusals import STATUSES, S3Refusal, code_of
+from lading.core.s3.refusals import STATUSES, S3Refusal, code_of, shown_key
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,8 @@ from lading.core.s3.refusals import STATUSES, S3Refusal, code_of
 def test_codes(error: LadingError, code: str) -> None:
     assert code_of(error) == code
     assert code in STATUSES
+
+
+def test_keys_in_messages_are_short() -> None:
+    assert shown_key("a'b") == '"a\'b"'
+    assert len(shown_key("\U000e0001" * 1000)) <= 100

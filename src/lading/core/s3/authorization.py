@@ -42,6 +42,8 @@ _MOMENT: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _PATH_BYTES: Final = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/"
 )
+# Any region will do, if it can be signed: printable, and without the slash between the fields.
+_REGION: Final = re.compile(r"[!-.0-~]{0,100}")
 _FIELDS: Final = ("Credential", "SignedHeaders", "Signature")
 _QUERY: Final = ("X-Amz-Credential", "X-Amz-SignedHeaders", "X-Amz-Signature", "X-Amz-Date")
 # Signed headers of a request; more are no client's.
@@ -174,7 +176,7 @@ def _read_credential(
     *key_parts, day, region, service, terminator = ["", "", "", "", *credential.split("/")]
     scope = parse_signing_scope((day, region, service, terminator))
     key_id = "/".join(key_parts).lstrip("/")
-    if scope is None or not key_id:
+    if scope is None or not key_id or _REGION.fullmatch(scope.region) is None:
         raise refuse("Credential: must be KEY/DAY/REGION/s3/aws4_request")
     return key_id, scope
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from lading.core import ids
 from lading.core.data import manifest
-from lading.core.s3.refusals import S3Refusal
+from lading.core.s3.refusals import S3Refusal, shown_key
 from lading.core.tes.locations import decode
 
 LONGEST_KEY: Final = 1024
@@ -87,8 +87,8 @@ def parse_bucket(name: str) -> BucketName:
     if not is_bucket_name(name):
         raise S3Refusal(
             "InvalidBucketName",
-            f"bucket {name[:80]!r}: give the uuid of a collection or project, or a name of 3 to 63"
-            " lower-case letters, digits, '-' and '.'",
+            f"bucket {shown_key(name)}: give the uuid of a collection or project, or a name of 3 to"
+            " 63 lower-case letters, digits, '-' and '.'",
         )
     return BucketName(BucketKind.NAMED, name)
 
@@ -118,7 +118,7 @@ def writable_path(key: str) -> str:
     path = key.removesuffix("/")
     fault = manifest.fault_of(path) if path else "a key needs a name"
     if fault:
-        raise S3Refusal("InvalidArgument", f"key {key[:80]!r}: cannot be a file: {fault}")
+        raise S3Refusal("InvalidArgument", f"key {shown_key(key)}: cannot be a file: {fault}")
     return path
 
 

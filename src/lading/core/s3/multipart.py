@@ -107,6 +107,15 @@ def joined_file(parts: Mapping[int, File], named: Sequence[NamedPart]) -> File:
     return File(tuple(segments))
 
 
+def check_size(file: File, expected: str | None) -> None:
+    """Raise S3Refusal unless a file has the bytes that the client expects; None expects nothing."""
+    if expected is not None and expected.strip() != str(file.size):
+        raise S3Refusal(
+            "InvalidRequest",
+            f"x-amz-mp-object-size: the parts have {file.size} bytes; name all of them",
+        )
+
+
 def expected_tag(named: Sequence[NamedPart]) -> str:
     """The tag of the object of these parts, "" where it does not follow from their tags: a part of
     several blocks has none of its own.

@@ -15,14 +15,22 @@ from lading.core.s3.refusals import S3Refusal
 COPY_SOURCE: Final = "x-amz-copy-source"
 REFUSED: Final = frozenset(
     (
-        "accelerate", "acl", "analytics", "attributes", "cors", "encryption",
-        "intelligent-tiering", "inventory", "legal-hold", "lifecycle", "logging", "metrics",
-        "notification", "object-lock", "ownershipControls", "partNumber", "policy",
-        "policyStatus", "publicAccessBlock", "replication", "requestPayment", "restore",
-        "retention", "select", "tagging", "torrent", "website",
+        "abac", "accelerate", "acl", "analytics", "append", "attributes", "cors", "encryption",
+        "intelligent-tiering", "inventory", "legal-hold", "lifecycle", "logging",
+        "metadataConfiguration", "metadataInventoryTable", "metadataJournalTable",
+        "metadataTable", "metrics", "notification", "object-lock", "ownershipControls",
+        "partNumber", "policy", "policyStatus", "publicAccessBlock", "renameObject",
+        "replication", "requestPayment", "restore", "retention", "select", "session", "tagging",
+        "torrent", "website",
     )
 )  # fmt: skip
 """Parameters that make another operation of a request, which is not offered."""
+REFUSED_HEADERS: Final = (
+    "x-amz-copy-source-server-side-encryption-customer-", "x-amz-expected-bucket-owner",
+    "x-amz-object-lock-", "x-amz-rename-source", "x-amz-server-side-encryption-customer-",
+    "x-amz-source-expected-bucket-owner", "x-amz-write-offset-bytes",
+)  # fmt: skip
+"""Beginnings of headers that change the meaning of a call, and are not offered."""
 # By method and level, the parameter that chooses the operation; "" is without any.
 _SERVICE: Final[Mapping[str, Mapping[str, Operation]]] = {"GET": {"": Operation.LIST_BUCKETS}}
 _BUCKET: Final[Mapping[str, Mapping[str, Operation]]] = {
@@ -65,6 +73,7 @@ def find_operation(
     if choices is None:
         raise S3Refusal("MethodNotAllowed", f"{method[:20]}: is not offered at this address")
     _check_parameters(parameters)
+    _check_headers(headers)
     operation = _choose(choices, parameters)
     if operation is None:
         raise S3Refusal("NotImplemented", f"{method}: this operation is not offered")
@@ -82,6 +91,13 @@ def _choose(choices: Mapping[str, Operation], parameters: Mapping[str, str]) -> 
         return None
     names = [name for name in choices if name and name in parameters]
     return choices.get(names[0] if names else "")
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Raise S3Refusal for headers that make another operation of a request."""
+    refused = sorted(name for name in headers if name.startswith(REFUSED_HEADERS))
+    if refused:
+        raise S3Refusal("NotImplemented", f"{refused[0][:60]}: is not offered; leave it out")
 
 
 def _check_parameters(parameters: Mapping[str, str]) -> None:

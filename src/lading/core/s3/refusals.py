@@ -19,6 +19,7 @@ from lading.core.errors import (
     Unauthenticated,
     Unavailable,
 )
+from lading.core.quantities import shorten
 
 STATUSES: Final[Mapping[str, int]] = {
     "AccessDenied": 403,
@@ -66,6 +67,12 @@ _BY_STATUS: Final[Mapping[int, str]] = {
     408: "RequestTimeout",
     412: "PreconditionFailed",
 }
+
+
+def shown_key(key: str) -> str:
+    """The key of an object in a message, with at most 100 characters."""
+    # A character that is not printable takes ten.
+    return shorten(repr(key[:80]), 100)
 
 
 class S3Refusal(RequestError):
