@@ -22,6 +22,7 @@ from lading.core.tes.s3_requests import AccessKey, sign
 from lading.fileserving.services import make_file_services
 from lading.s3.app import make_app
 from lading.s3.hosts import BucketHosts
+from lading.store.database import Database
 from lading.testing.asgi import AsgiTransport
 from lading.wiring.applications.file_servers import OwnedCalls
 from lading.wiring.server import combine
@@ -112,9 +113,13 @@ def code(answer: Response) -> tuple[int, str]:
 
 
 @asynccontextmanager
-async def s3_site(root: Path, *, anonymous: str = "", host: str = "") -> AsyncIterator[S3Site]:
-    """A site below an empty directory; `anonymous` is the secret of those who do not sign."""
-    async with files_site.site(root, anonymous=anonymous) as files:
+async def s3_site(
+    root: Path, *, anonymous: str = "", host: str = "", database: Database | None = None
+) -> AsyncIterator[S3Site]:
+    """A site below an empty directory; `anonymous` is the secret of those who do not sign. Without
+    a `database` it is SQLite.
+    """
+    async with files_site.site(root, anonymous=anonymous, database=database) as files:
         world = files.world
         services = make_file_services(
             files.transport, cache=root / "s3", cache_bytes=1 << 20, anonymous=anonymous

@@ -69,3 +69,28 @@ def test_a_batch_ends_once() -> None:
         thread.join()
     assert isinstance(batch.exception(), OSError)
     assert gathered([], lambda _: None).result() == []
+
+
+class _Refusing(ThreadPoolExecutor):
+    """Begins nothing, and refuses `fail`."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A call that waits."""
+        if fn is fail:
+            raise ValueError("it cannot be sent")
+        self.futures.append(Future())
+        return self.futures[-1]
+
+
+def test_calls_before_one_that_cannot_be_sent_are_cancelled() -> None:
+    class Batch:
+        items = ((sqrt, (4,), {}), (fail, (1,), {}))
+
+    with _Refusing() as executor:
+        with pytest.raises(ValueError, match="cannot be sent"):
+            JoblibBackend(executor).submit(Batch)
+        assert [future.cancelled() for future in executor.futures] == [True]

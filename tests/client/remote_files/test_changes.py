@@ -9,7 +9,7 @@ import pytest
 
 from lading.client.remote_files.changes import Change, CollectionChanges
 from lading.core.data.filetree import File, FileTree
-from lading.core.errors import Conflict, Malformed, from_status
+from lading.core.errors import Conflict, Malformed, Unavailable, from_status
 
 UUID = "zzzzz-4zz18-000000000000000"
 MANIFEST = ". d41d8cd98f00b204e9800998ecf8427e+0 0:0:a\n"
@@ -29,6 +29,8 @@ class Api:
         await asyncio.sleep(0)
         assert (method, path) == ("PUT", f"collections/{UUID}")
         self.calls.append(body["replace_files"])
+        if "/lost" in body["replace_files"]:
+            raise Unavailable("no answer")
         if "/bad" in body["replace_files"]:
             raise Malformed("bad")
         if headers and self._changed:
@@ -69,6 +71,17 @@ async def test_a_refused_change_does_not_take_others_with_it() -> None:
         return_exceptions=True,
     )
     assert [type(answer) for answer in answers] == [type(None), Malformed, type(None)]
+
+
+async def test_a_server_that_does_not_answer_is_asked_once() -> None:
+    api = Api()
+    changes = CollectionChanges(api)
+    answers = await asyncio.gather(
+        *(changes.apply(UUID, Change(files={path: File()})) for path in ("a", "lost", "b")),
+        return_exceptions=True,
+    )
+    assert [type(answer) for answer in answers] == [Unavailable] * 3
+    assert len(api.calls) == 1
 
 
 async def test_a_change_with_a_check_is_computed_again() -> None:

@@ -58,10 +58,15 @@ class JoblibBackend(ParallelBackendBase):  # type: ignore[misc]
             self._own = Executor(**self._options)
         executor = self._executor or self._own
         assert executor is not None
-        futures = [
-            executor.submit(function, *arguments, **options)
-            for function, arguments, options in func.items
-        ]
+        futures: list[concurrent.futures.Future[Any]] = []
+        try:
+            for function, arguments, options in func.items:
+                futures.append(executor.submit(function, *arguments, **options))
+        except Exception:
+            # Nothing would wait for those before the one that cannot be sent.
+            for future in futures:
+                future.cancel()
+            raise
         self._pending.update(futures)
         batch = gathered(futures, self._pending.discard)
         if callback is not None:

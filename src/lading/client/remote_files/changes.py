@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree
 from lading.core.data.splice import Origin
-from lading.core.errors import Conflict, LadingError
+from lading.core.errors import Conflict, Full, LadingError, Unavailable
 
 _MOST: Final = 1000
 """Changes of one call."""
@@ -109,7 +109,9 @@ class CollectionChanges:
         try:
             await self._put(uuid, [change for change, _ in batch])
         except LadingError as error:
-            if len(batch) == 1:
+            # Only a refusal is the fault of one change. Of a server that does not answer each of a
+            # thousand changes would wait for itself.
+            if len(batch) == 1 or (isinstance(error, Unavailable) and not isinstance(error, Full)):
                 _answer(batch, error)
                 return
             # One of them is at fault: the others must not fail with it.
