@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from lading.cli.accounts.login import user_name
 from lading.cli.main import cli
 from lading.client.servers.site_logins import SiteLogin, SiteLogins
 from tests.cli.site import Site
@@ -62,3 +63,11 @@ def test_what_is_refused_before_a_connection(
     done = CliRunner().invoke(cli, ["login", *words])
     assert done.exit_code == 1
     assert fault in done.stderr
+
+
+def test_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> str:
+        raise OSError("no username set in the environment")
+
+    monkeypatch.setattr("getpass.getuser", unknown)
+    assert user_name() == f"user {os.getuid()}"

@@ -121,6 +121,7 @@ async def test_why_did_it_fail(site: Site, failed: tuple[str, str], assistant: C
         shown = await reader.ask("show_request", request=uuid)
         assert shown["request"]["command"] == ["make", name]
         assert shown["container"]["exit_code"] == 4
+        assert shown["container"]["runtime_status"].keys() == {"untrusted", "note"}
         assert "failed" in shown["state"]
         assert "no request has this name" in await reader.fail("why", request="none")
         assert site.world.admin not in json.dumps([listed, answer, log, shown])

@@ -88,7 +88,7 @@ class _Refusing(ThreadPoolExecutor):
 
 def test_calls_before_one_that_cannot_be_sent_are_cancelled() -> None:
     class Batch:
-        items = ((sqrt, (4,), {}), (fail, (1,), {}))
+        items: Any = ((sqrt, (4,), {}), (fail, (1,), {}))
 
     with _Refusing() as executor:
         with pytest.raises(ValueError, match="cannot be sent"):

@@ -222,11 +222,21 @@ def _kept_aside(certificate: str) -> Generator[Path | None]:
         yield path
 
 
+def user_name() -> str:
+    """The name of the user of this process; its number where no table has one."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # As in a container that runs with the number of a user of its host.
+        return f"user {os.getuid()}"
+
+
 async def _allowed_token(server: Server, *, opens: bool) -> tuple[dict[str, Any], str, bool]:
     """The user who allows this login on the page of the site, and its token. Raises
     Unauthenticated, Unavailable.
     """
-    import getpass
     import secrets
     import socket
     import webbrowser
@@ -236,7 +246,7 @@ async def _allowed_token(server: Server, *, opens: bool) -> tuple[dict[str, Any]
 
     secret = secrets.token_hex(SECRET_BYTES)
     digest = digest_of(secret)
-    caller = f"lading of {getpass.getuser()} on {socket.gethostname()}"
+    caller = f"lading of {user_name()} on {socket.gethostname()}"
     page = page_address(server.address, digest, name=caller)
     if not (opens and webbrowser.open(page)):
         display.warn("open this address in a browser, on this or another machine:")

@@ -78,9 +78,11 @@ class AssistantTools:
         record = await find_request(self._session, request)
         container = await self._container(record)
         state = shown_state(RequestOutcome(record, container))
-        return encoded(
-            {"state": state, "request": shortened(record), "container": shortened(container)}
-        )
+        shown = shortened(container)
+        if container is not None:
+            # Programs write it: errors, warnings, and what they are doing.
+            shown["runtime_status"] = untrusted(shown.get("runtime_status"))
+        return encoded({"state": state, "request": shortened(record), "container": shown})
 
     async def show_run(self, run: str) -> str:
         """Show a run of a pipeline: its state, its steps, and its first failures with their last
