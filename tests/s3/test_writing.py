@@ -229,3 +229,17 @@ async def test_a_header_that_changes_the_call_is_refused(
     answer = await here.call("PUT", f"/{uuid}/f", headers={name: value}, body=b"x")
     assert code(answer) == (501, "NotImplemented")
     assert (await here.call("GET", f"/{uuid}/f")).body == b"0123456789"
+
+
+async def test_quotas_count(here: S3Site) -> None:
+    world = here.files.world
+    token = await world.user("saver")
+    user = (await world.ok("GET", "users/current", token=token))["uuid"]
+    await world.ok("POST", "quotas", {"quota": {"subject_uuid": user, "bytes_stored": 10}})
+    key = await here.new_key(token)
+    assert (await here.call("PUT", "/own", key=key)).status == 200
+    assert (await here.call("PUT", "/own/f", body=b"x" * 10, key=key)).status == 200
+    answer = await here.call("PUT", "/own/g", body=b"x", key=key)
+    assert code(answer) == (400, "InvalidRequest"), answer.body
+    assert b"bytes_stored" in answer.body or b"quota" in answer.body
+    assert (await here.call("GET", "/own/g", key=key)).status == 404
