@@ -21,6 +21,18 @@ async def test_the_form_is_made_from_the_schema(here: PageSite, browser: Browser
     assert (await browser.get("/ui/templates/zzzzz-j7d0g-012345678901234")).status == 404
 
 
+async def test_own_collections_are_suggested_for_inputs(here: PageSite, browser: Browser) -> None:
+    uuid = await save(here)
+    await here.files.collection({"a": b"1"}, name="my reads")
+    twice = await here.files.collection({"a": b"1"}, name="twice")
+    project = await here.world.ok("POST", "groups", {"group_class": "project", "name": "p"})
+    await here.files.collection({"a": b"2"}, name="twice", owner_uuid=project["uuid"])
+    text = await browser.text(f"/ui/templates/{uuid}")
+    assert '<option value="my reads"></option>' in text
+    assert '<option value="twice"></option>' in text
+    assert twice not in text
+
+
 async def test_it_is_run_with_the_values_of_the_form(here: PageSite, browser: Browser) -> None:
     uuid = await save(here)
     data = await here.files.collection({"a": b"1"}, name="my reads")
