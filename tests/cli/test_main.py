@@ -26,6 +26,19 @@ def test_help_names_every_command_with_its_own_first_sentence() -> None:
     assert "This machine:" in text
 
 
+@pytest.mark.parametrize("group", ["runs", "template", "doctor", "mcp", "login"])
+def test_help_has_an_example(group: str) -> None:
+    command = cli.get_command(click.Context(cli), group)
+    assert command is not None
+    names = (
+        command.list_commands(click.Context(command)) if isinstance(command, click.Group) else []
+    )
+    for words in [[group, name] for name in names] or [[group]]:
+        usage, _, help_text = CliRunner().invoke(cli, [*words, "--help"]).stdout.partition("\n")
+        assert usage.startswith("Usage:")
+        assert any(f"lading {' '.join(words)}" in line for line in help_text.splitlines()), words
+
+
 @pytest.mark.parametrize("words", [[], ["request"], ["admin"]])
 def test_a_group_without_a_command_shows_its_help(words: list[str]) -> None:
     done = CliRunner().invoke(cli, words)

@@ -58,6 +58,11 @@ def doctor(
     same user.
 
     The exit code is 0 when containers can run, else 1.
+
+    \b
+    lading doctor
+    lading doctor --live
+    lading doctor --site config.yml
     """
     if live:
         yield from _check_site(image, timeout)

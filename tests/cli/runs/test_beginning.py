@@ -13,7 +13,9 @@ from tests.cli.site import Play, Site
 def test_begin_end_and_add(
     site: Site, image: str, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exported = site.lading("runs", "begin", "explicit", "--param", "k=25").stdout
+    begun = site.lading("runs", "begin", "explicit", "--param", "k=25")
+    assert "'lading runs show explicit'" in begun.stderr
+    exported = begun.stdout
     words = exported.removeprefix("export ").split()
     for word in words:
         name, _, value = word.partition("=")
@@ -28,3 +30,8 @@ def test_begin_end_and_add(
     added = read(site, "add", "fresh", "loose", "--step", "first")
     assert (added["name"], added["counts"]["done"]) == ("fresh", 1)
     assert read(site, "add", "fresh", "loose")["counts"]["done"] == 1
+
+
+def test_the_next_command_quotes_the_name(site: Site) -> None:
+    begun = site.lading("runs", "begin", "cohort ü 1")
+    assert "lading runs show 'cohort ü 1'" in begun.stderr

@@ -37,3 +37,9 @@ def test_a_script_takes_no_value(site: Site, image: str, here: Path) -> None:
     site.command(*run, "sh", "-c", "align -k 25", plays=[Play()])
     refused = site.lading("template", "save", "script", "--param", "k=25", code=1)
     assert "only in a script of s" in refused.stderr
+
+
+def test_the_next_commands_quote_the_name(site: Site, saved: str, here: Path) -> None:
+    stored = site.lading("template", "save", saved, "--name", "my ü", "--param", "k=25")
+    assert "lading template run 'my ü'" in stored.stderr
+    assert "lading template show 'my ü'" in stored.stderr

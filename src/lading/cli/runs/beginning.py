@@ -64,7 +64,8 @@ def begin_run(
     # By its uuid: it may be in a project, where its name alone would not find it.
     click.echo(f"export {RUN}={shlex.quote(begun['uuid'])} {ATTEMPT}={begun['attempt']}")
     display.note(
-        f"attempt {begun['attempt']} of {begun['name']}; 'lading runs show {begun['name']}'"
+        f"attempt {begun['attempt']} of {begun['name']}; "
+        f"'lading runs show {shlex.quote(begun['name'])}'"
     )
 
 
@@ -77,6 +78,10 @@ def begin_run(
 def end_run(run: str | None, failed: bool, done: bool, note: str) -> display.Output:
     """Note the end of the program of RUN, by default of that in LADING_RUN. A run needs no end: it
     has ended when its steps have.
+
+    \b
+    lading runs end
+    lading runs end cohort-7 --failed --note 'no plot'
     """
     if failed and done:
         raise click.UsageError("Give --failed or --done, not both.")
@@ -106,6 +111,9 @@ def end_run(run: str | None, failed: bool, done: bool, note: str) -> display.Out
 def add_run(run: str, requests: tuple[str, ...], step: str) -> display.Output:
     """Move requests that were submitted without a run into RUN, with their outputs and logs. The
     run is made if there is none.
+
+    \b
+    lading runs add cohort-7 last
     """
 
     async def action(session: CliSession) -> Record:

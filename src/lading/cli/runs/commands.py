@@ -101,7 +101,11 @@ def list_run(
     since: int | None = None,
     limit: int = _USUAL,
 ) -> display.Output:
-    """List runs, the last begun first: state, steps, cost, and what reuse saved."""
+    """List runs, the last begun first: state, steps, cost, and what reuse saved.
+
+    \b
+    lading runs list --state failed --since 7d
+    """
 
     async def action(session: CliSession) -> tuple[list[Record], dict[str, str]]:
         moment = datetime.now(UTC) - timedelta(seconds=since) if since else None

@@ -23,7 +23,11 @@ _LIVE = (RequestStatus.WAITING, RequestStatus.RUNNING)
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @display.with_json
 def cancel_run(run: str, yes: bool) -> display.Output:
-    """Cancel the steps of RUN that wait or run. Requests that other runs need go on."""
+    """Cancel the steps of RUN that wait or run. Requests that other runs need go on.
+
+    \b
+    lading runs cancel cohort-7
+    """
     reference, record = with_session(lambda session: _find(session, run))
     counts = record["counts"]
     live = counts["waiting"] + counts["running"]
@@ -44,14 +48,17 @@ def cancel_run(run: str, yes: bool) -> display.Output:
 def rm_run(runs: tuple[str, ...], yes: bool, preview: bool) -> display.Output:
     """Put runs into the trash, with all attempts, outputs and logs. `lading project restore` takes
     one out again.
+
+    \b
+    lading runs rm cohort-6 cohort-7 --preview
     """
     chosen = with_session(lambda session: _preview(session, runs))
     if preview:
         yield chosen
     for run in chosen:
         click.echo(
-            f"{title_of(run)}: {run['requests']} requests, {run['collections']} outputs and logs, "
-            f"{display.size(run['bytes'])}",
+            f"{title_of(run)}: {run['requests']} request{'' if run['requests'] == 1 else 's'}, "
+            f"{run['collections']} outputs and logs, {display.size(run['bytes'])}",
             err=not preview,
         )
     if preview:

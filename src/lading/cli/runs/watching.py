@@ -44,6 +44,9 @@ def watch_run(run: str, interval: int) -> None:
     Ctrl-C leaves; the run goes on.
 
     Where standard output is no terminal, each change is one line.
+
+    \b
+    lading runs watch cohort-7
     """
 
     async def action(session: CliSession) -> RunPicture:

@@ -67,7 +67,11 @@ def template() -> None:
 )  # fmt: skip
 @display.with_json
 def list_(name: str, limit: int) -> display.Output:
-    """List the templates and CWL workflows that you can read, the last changed first."""
+    """List the templates and CWL workflows that you can read, the last changed first.
+
+    \b
+    lading template list --name align
+    """
 
     async def action(session: CliSession) -> tuple[list[Template], dict[str, str]]:
         listed = await records.list_templates(session.api, limit=limit, name=name)
@@ -216,6 +220,9 @@ def type_text(schema: Mapping[str, Any]) -> str:
 def rm(which: str, yes: bool) -> display.Output:
     """Delete TEMPLATE, or one version of it: align@1. Runs that were made from it stay. There is no
     trash for templates.
+
+    \b
+    lading template rm align@1
     """
     chosen, number = with_session(lambda session: records.find_template(session.api, which))
     if chosen.kind != "template":

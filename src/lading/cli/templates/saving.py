@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +35,7 @@ _TYPES: Final = ("string", "integer", "number", "boolean")
 )  # fmt: skip
 @click.option(
     "--bind", "binds", multiple=True, metavar="NAME=STEP:PLACE",
-    help="ParameterBinding of a parameter: an argument align:3, a variable align:env.K, an input "
+    help="Place of a parameter: an argument align:3, a variable align:env.K, an input "
     "align:/in/reads.",
 )  # fmt: skip
 @click.option("--type", "types", multiple=True, metavar="NAME=TYPE",
@@ -103,7 +104,8 @@ def save_template(
     saved = with_session(action)
     yield saved.document()
     click.echo(f"{saved.name}@{saved.versions[-1].number}")
-    display.note(f"'lading template run {saved.name}' runs it; 'lading template show' explains it")
+    name = shlex.quote(saved.name)
+    display.note(f"'lading template run {name}' runs it; 'lading template show {name}' explains it")
 
 
 async def _source(session: CliSession, named: str) -> SavedSource:
