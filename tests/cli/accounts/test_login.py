@@ -32,6 +32,15 @@ def test_whoami(site: Site, logins: SiteLogins) -> None:
     assert done["uuid"] in site.lading("whoami").stdout
 
 
+def test_a_token_that_the_site_does_not_end_is_named(site: Site, logins: SiteLogins) -> None:
+    uuid = "zzzzz-gj3su-000000000000000"
+    logins.add("lab", SiteLogin(address="lab:1", token=f"v2/{uuid}/secret", is_own_token=True))
+    told = site.lading("logout").stderr
+    assert f"'lading token revoke {uuid}'" in told
+    assert "secret" not in told
+    assert logins.names() == []
+
+
 def test_a_token_of_others_is_forgotten_and_not_ended(logins: SiteLogins) -> None:
     logins.add("lab", SiteLogin(address="lab:1", token="v2/x/y"))
     done = CliRunner().invoke(cli, ["logout", "--json"])

@@ -103,13 +103,20 @@ def logout(name: str | None) -> display.Output:
     name = name or logins.choose(os.environ)
     if not name:
         raise NotFound("no login; 'lading login https://HOST' makes one")
-    is_own = logins.find(name).is_own_token
+    login = logins.find(name)
+    is_own = login.is_own_token
+    # Of the form v2/UUID/SECRET; the secret must not be shown.
+    uuid = logins.server(name).token.split("/")[1] if is_own else ""
     ended = is_own and run_in_loop(_end_token(logins.server(name)))
     logins.remove(name)
     yield {"name": name, "token_ended": ended}
     display.note(f"logged out of {name}" + ("; its token has ended" if ended else ""))
     if is_own and not ended:
-        display.warn("the site did not end the token: revoke it with 'lading token revoke'")
+        # A login that only reads may not end its own token.
+        display.warn(
+            f"{login.address} did not end the token: 'lading token revoke {uuid}' there ends it, "
+            "or the page Tokens"
+        )
 
 
 @click.command()
