@@ -23,6 +23,12 @@ def test_the_command_is_one_for_the_installer(prefix: str, origin: str, command:
     assert install_command("server", origin=origin, prefix=PurePosixPath(prefix)) == command
 
 
+def test_a_checkout_stays_one() -> None:
+    prefix = PurePosixPath("/src/lading/.venv")
+    command = install_command("mcp", origin="/src/lading", prefix=prefix, is_editable=True)
+    assert command == "pip install -e '/src/lading[mcp]'"
+
+
 @pytest.mark.parametrize(
     ("module", "command", "extra"),
     [

@@ -49,7 +49,10 @@ def remedy(error: ModuleNotFoundError, command: str) -> str:
     if name.partition(".")[0] not in PACKAGES:
         return ""
     extra = _EXTRAS.get(command, _OTHER)
-    installing = install_command(extra, origin=_origin(), prefix=PurePath(sys.prefix))
+    origin, is_editable = _origin()
+    installing = install_command(
+        extra, origin=origin, prefix=PurePath(sys.prefix), is_editable=is_editable
+    )
     return f"lading {command} needs the extra '{extra}', which is not installed: {installing}"
 
 
@@ -66,13 +69,16 @@ def _without_server(command: str, system: str) -> str:
     )
 
 
-def install_command(extra: str, *, origin: str, prefix: PurePath) -> str:
+def install_command(extra: str, *, origin: str, prefix: PurePath, is_editable: bool = False) -> str:
     """The command that adds an extra to an installation.
 
     `origin`: the directory or the wheel that it came from, "" for an index; `prefix`: its
-    environment, from whose path the installer is told.
+    environment, from whose path the installer is told; `is_editable`: the directory itself is
+    used, as in a checkout, and must be after it too.
     """
     requirement = shlex.quote(f"{origin or 'lading'}[{extra}]")
+    if is_editable:
+        requirement = f"-e {requirement}"
     folders = prefix.parts
     if "pipx" in folders:
         return f"pipx install --force {requirement}"
@@ -81,15 +87,19 @@ def install_command(extra: str, *, origin: str, prefix: PurePath) -> str:
     return f"pip install {requirement}"
 
 
-def _origin() -> str:
-    """The directory or file that this installation came from; "" if none is recorded (PEP 610)."""
+def _origin() -> tuple[str, bool]:
+    """The directory or file that this installation came from, "" if none is recorded (PEP 610), and
+    whether it is used in place.
+    """
     # Imported here: only a missing package needs it.
     import json
 
     try:
         record = metadata.distribution("lading").read_text("direct_url.json")
-        address = urlsplit(json.loads(record or "{}").get("url", ""))
+        source = json.loads(record or "{}")
+        address = urlsplit(source.get("url", ""))
+        is_editable = bool(source.get("dir_info", {}).get("editable"))
     except (metadata.PackageNotFoundError, ValueError, AttributeError):
-        return ""
+        return "", False
     path = unquote(address.path) if address.scheme == "file" else ""
-    return path if path and Path(path).exists() else ""
+    return (path, is_editable) if path and Path(path).exists() else ("", False)
