@@ -58,9 +58,9 @@ def test_what_a_look_does_not_show_can_be_asked_about_first(jobs: BatchJobs) -> 
     cut = rows("7", [ONE])
     cut += read_squeue("8|n|10|90|RUNNING|None|0|n1|lading zzzzz-gj3su-0")
     assert [job.uuid for job in jobs.missing(cut, look)] == [TWO]
-    jobs.observe(cut, look, kept={TWO})
+    jobs.observe(cut, look, unsettled={TWO})
     assert (alive(jobs), alive(jobs, TWO)) == (True, True)
-    jobs.observe([], look + 1, kept={TWO})
+    jobs.observe([], look + 1, unsettled={TWO})
     assert (alive(jobs), alive(jobs, TWO)) == (False, True)
 
 

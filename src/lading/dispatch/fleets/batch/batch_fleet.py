@@ -69,7 +69,7 @@ class BatchFleet:
         self._system = system
         self._jobs = BatchJobs(settings.token, system.name)
         self._shapes: tuple[NodeShape, ...] = ()
-        self._known = False
+        self._is_known = False
         self._fault = ""
         """Error of the first look, until the batch system has answered once."""
         self._well = asyncio.Event()
@@ -87,7 +87,7 @@ class BatchFleet:
         self._starts = Batcher(
             self._submit, alike=_kind, most=max(1, settings.array_size), workers=_SUBMISSIONS
         )
-        self._stops = Batcher(self._stop, alike=lambda one: one[1], most=100, workers=1)
+        self._stops = Batcher(self._stop, alike=lambda stop: stop[1], most=100, workers=1)
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -111,11 +111,11 @@ class BatchFleet:
         waiting = self._jobs.count(JobPhase.WAITING)
         most = 0 if self._is_full() else max(0, self._settings.most_waiting - waiting)
         return FleetView(
-            is_known=self._known,
+            is_known=self._is_known,
             workers=workers,
             processes=self._jobs.processes(),
             most=most,
-            trouble="" if self._known else self._fault,
+            trouble="" if self._is_known else self._fault,
         )
 
     async def changed(self) -> None:
@@ -178,7 +178,7 @@ class BatchFleet:
 
     async def _submit(self, batch: Sequence[StartRequest]) -> None:
         # The tasks of an array start by index: the first in the queue's order gets index 0.
-        ranked = sorted(batch, key=lambda start: _wanted(start.container), reverse=True)
+        ranked = sorted(batch, key=lambda start: _queue_rank(start.container), reverse=True)
         uuids = tuple(start.uuid for start in ranked)
         first = ranked[0].container
         spread = self._is_spread(first)
@@ -191,7 +191,7 @@ class BatchFleet:
             uuids=uuids,
             container=first,
             mark=job_mark(self._settings.token, uuids),
-            rank=_wanted(first),
+            rank=_queue_rank(first),
             script=write(site, tasks, dialect),
             spread=spread,
             node_gpus=self._gpus_for(first),
@@ -261,8 +261,12 @@ class BatchFleet:
         return tuple(shape.gpus for shape in shapes)
 
     def _is_spread(self, container: TrackedContainer) -> bool:
-        able = (one for one in map(_worker, self._shapes) if one.takes(container.partitions))
-        return container.nodes > 1 and not any(container.need.fits(one.capacity) for one in able)
+        workers = (
+            worker for worker in map(_worker, self._shapes) if worker.takes(container.partitions)
+        )
+        return container.nodes > 1 and not any(
+            container.need.fits(worker.capacity) for worker in workers
+        )
 
     async def _stop(self, batch: Sequence[tuple[str, Signals]]) -> None:
         await self._system.cancel([job for job, _ in batch], batch[0][1])
@@ -272,7 +276,7 @@ class BatchFleet:
         succeeds again.
         """
         self._fault = f"{self._system.name} does not answer: {error.message}"
-        if not self._known:
+        if not self._is_known:
             self._change.set()
         # The refusal of one job does not mean that the batch system is unavailable.
         self._failures += isinstance(error, Unavailable)
@@ -334,7 +338,7 @@ class BatchFleet:
     async def _look(self) -> None:
         number = self._jobs.begin_look()
         rows = await self._system.poll()
-        if not self._known:
+        if not self._is_known:
             # Before the first look there are no expected jobs by which an incomplete answer would
             # be noticed.
             rows += await self._system.poll()
@@ -343,12 +347,12 @@ class BatchFleet:
         unsettled = self._unsettled(missing, fates, answered)
         alive = [row for row in fates if row.phase is not JobPhase.ENDED]
         before = self._count_alive()
-        self._jobs.observe((*rows, *alive), number, kept=unsettled)
+        self._jobs.observe((*rows, *alive), number, unsettled=unsettled)
         if self._count_alive() < before:
             self._ended_job.set()
         self._jobs.explain(fates)
         await self._see_shapes()
-        self._known = True
+        self._is_known = True
         self._failures = 0
         self._well.set()
         self._change.set()
@@ -452,40 +456,48 @@ class BatchFleet:
         the job was preempted, cancelled or over its time, or the report of its supervisor is on its
         way.
         """
-        told: set[str] = set()
+        reported: set[str] = set()
         while True:
             names = await asyncio.to_thread(_take_names, directory)
-            told.update(names)
-            open_ = {job.id for job in self._jobs.of(told) if self._is_open(job.uuid)}
-            if told and self._jobs.finish(told - open_):
+            reported.update(names)
+            open_ = {job.id for job in self._jobs.of(reported) if self._is_open(job.uuid)}
+            if reported and self._jobs.finish(reported - open_):
                 self._ended_job.set()
                 self._change.set()
             if open_ & set(names):
                 self._look_now.set()
-            told = open_
+            reported = open_
             await asyncio.sleep(self._settings.hook_period)
 
 
 def _take_names(directory: Path) -> list[str]:
     """The names of the files in a directory, which are removed."""
-    found = []
+    names = []
     try:
         for path in directory.iterdir():
             path.unlink()
-            found.append(path.name)
+            names.append(path.name)
     except OSError as error:
         event(_logger, "completion hooks not read", directory=directory, why=error)
-    return found
+    return names
 
 
 def _kind(assignment: StartRequest) -> tuple[object, ...]:
     """Equal for containers that may share a job array."""
-    one = assignment.container
-    about = _wanted(one) >> slurm_nice.BUCKET
-    return one.need, one.partitions, one.gpu, one.max_run_time, one.user, one.nodes, about
+    container = assignment.container
+    about = _queue_rank(container) >> slurm_nice.BUCKET
+    return (
+        container.need,
+        container.partitions,
+        container.gpu,
+        container.max_run_time,
+        container.user,
+        container.nodes,
+        about,
+    )
 
 
-def _wanted(container: TrackedContainer) -> int:
+def _queue_rank(container: TrackedContainer) -> int:
     return slurm_nice.wanted(container.priority, container.created_at)
 
 

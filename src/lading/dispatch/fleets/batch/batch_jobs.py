@@ -151,17 +151,19 @@ class BatchJobs:
         # A look that began before the submission was answered does not have the job yet.
         return [job for job in alive if job.since < look and job.id not in shown]
 
-    def observe(self, rows: Iterable[QueueRow], look: int, *, kept: Collection[str] = ()) -> None:
-        """Update the states from a look, which does not count for the containers `kept`."""
-        seen = self._sort(rows, look)
-        for uuid in dict.fromkeys((*self._jobs, *seen)):
+    def observe(
+        self, rows: Iterable[QueueRow], look: int, *, unsettled: Collection[str] = ()
+    ) -> None:
+        """Update the states from a look. It says nothing about the `unsettled` containers."""
+        row_by_uuid = self._sort(rows, look)
+        for uuid in dict.fromkeys((*self._jobs, *row_by_uuid)):
             before = self._jobs.get(uuid) or self._new(uuid)
-            if uuid in seen or uuid not in kept:
-                self._jobs[uuid] = self._step(before, seen.get(uuid), look)
+            if uuid in row_by_uuid or uuid not in unsettled:
+                self._jobs[uuid] = self._step(before, row_by_uuid.get(uuid), look)
 
     def _sort(self, rows: Iterable[QueueRow], look: int) -> dict[str, QueueRow]:
         """The row of each container; jobs that ended before and are still there become strays."""
-        seen: dict[str, QueueRow] = {}
+        row_by_uuid: dict[str, QueueRow] = {}
         named = set()
         for row in rows:
             uuid = owner(row, token=self._token)
@@ -169,7 +171,7 @@ class BatchJobs:
                 continue
             named.add(row.job)
             if row.job not in self._over:
-                self._choose(seen, uuid, row)
+                self._choose(row_by_uuid, uuid, row)
             # The queue shows a job for some seconds after its end. One that is there much longer
             # was reported as ended by mistake: it is cancelled.
             elif not row.is_ending and look - self._over[row.job] >= _UNNOTICED:
@@ -177,12 +179,12 @@ class BatchJobs:
                 self._over[row.job] = look
         # Jobs that the batch system has forgotten are dropped here too.
         self._over = {job: since for job, since in self._over.items() if job in named}
-        return seen
+        return row_by_uuid
 
     def of(self, ids: Iterable[str]) -> list[Job]:
         """The living ones among these jobs."""
-        found = set(ids)
-        return [job for job in self._jobs.values() if job.id in found and job.alive]
+        job_ids = set(ids)
+        return [job for job in self._jobs.values() if job.id in job_ids and job.alive]
 
     def finish(self, ids: Iterable[str]) -> bool:
         """Learn from the completion hook that these jobs have ended. Returns whether any was
@@ -239,37 +241,35 @@ class BatchJobs:
                 continue
             container = look(job.uuid)
             if container is not None and not container.final:
-                wanted = slurm_nice.wanted(container.priority, container.created_at)
-                groups.setdefault(job.array or job.id, []).append((job, wanted))
-        found = []
+                rank = slurm_nice.wanted(container.priority, container.created_at)
+                groups.setdefault(job.array or job.id, []).append((job, rank))
+        pending = []
         for base, members in groups.items():
             # One order for the whole array, as long as one nice value suits all of its tasks.
-            kinds = {(wanted >> slurm_nice.BUCKET, job.nice) for job, wanted in members}
+            kinds = {(rank >> slurm_nice.BUCKET, job.nice) for job, rank in members}
             if len(kinds) == 1:
-                job, wanted = max(members, key=lambda one: one[1])
-                found.append(
-                    slurm_nice.PendingJob(
-                        id=base, rank=wanted, priority=job.priority, nice=job.nice
-                    )
+                job, rank = max(members, key=lambda member: member[1])
+                pending.append(
+                    slurm_nice.PendingJob(id=base, rank=rank, priority=job.priority, nice=job.nice)
                 )
             else:
-                found += [
+                pending += [
                     slurm_nice.PendingJob(
-                        id=job.id, rank=wanted, priority=job.priority, nice=job.nice
+                        id=job.id, rank=rank, priority=job.priority, nice=job.nice
                     )
-                    for job, wanted in members
+                    for job, rank in members
                 ]
-        return found
+        return pending
 
-    def _choose(self, seen: dict[str, QueueRow], uuid: str, row: QueueRow) -> None:
-        known, other = self._jobs.get(uuid), seen.get(uuid)
+    def _choose(self, row_by_uuid: dict[str, QueueRow], uuid: str, row: QueueRow) -> None:
+        tracked, chosen = self._jobs.get(uuid), row_by_uuid.get(uuid)
         # Two jobs for a container: the answer to the first submission was lost, and it was
         # made again. The unknown one is cancelled, so that the container runs once.
-        replaced = known is not None and not known.pending and known.id not in ("", row.job)
-        if replaced or (other is not None and other.job != row.job):
+        replaced = tracked is not None and not tracked.pending and tracked.id not in ("", row.job)
+        if replaced or (chosen is not None and chosen.job != row.job):
             self._strays.append(row.job)
         else:
-            seen[uuid] = row
+            row_by_uuid[uuid] = row
 
     def _step(self, job: Job, row: QueueRow | None, look: int) -> Job:
         if not job.alive:

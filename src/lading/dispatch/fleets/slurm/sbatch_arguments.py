@@ -89,7 +89,7 @@ class Templates:
         templates = [*self.arguments, *(self.gpu_arguments if container.need.gpus else ())]
         if gpus.type:
             values["G"] = f"{gpus.type}:{values['G']}"
-        filled = (_fill(one, values) for one in templates)
+        filled = (_fill(template, values) for template in templates)
         constraint = [f"--constraint={'|'.join(gpus.features)}"] if gpus.features else []
         # All ranks on one node, as tasks of one job.
         gang = ["--nodes=1", f"--ntasks={tasks}"] if container.nodes > 1 else []
@@ -104,7 +104,7 @@ class Templates:
             # A job that is sent back to the queue would run a container twice; the API retries
             # instead.
             "--no-requeue",
-            *(one for one in filled if one is not None),
+            *(argument for argument in filled if argument is not None),
             *constraint,
             *gang,
         ]

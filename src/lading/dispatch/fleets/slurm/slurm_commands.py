@@ -199,34 +199,36 @@ class Slurm:
         return result.code == 0 and result.out.strip() == "Administrator"
 
 
-def read_squeue(text: str) -> list[QueueRow]:
+def read_squeue(output: str) -> list[QueueRow]:
     """The tasks in the output of `squeue -O SQUEUE_FORMAT`; a waiting array is one line there and
     many rows here.
     """
-    return [row for line in text.splitlines() for row in _read_line(line)]
+    return [row for line in output.splitlines() for row in _read_line(line)]
 
 
-def read_sinfo(text: str, gpu_types: SlurmGpus = NO_TYPES) -> tuple[NodeShape, ...]:
+def read_sinfo(output: str, gpu_types: SlurmGpus = NO_TYPES) -> tuple[NodeShape, ...]:
     """The kinds of node that can be used, in the output of `sinfo -o SINFO_FORMAT`; each once."""
-    found: dict[tuple[Resources, tuple[str, ...]], dict[str, int]] = {}
+    counts_by_kind: dict[tuple[Resources, tuple[str, ...]], dict[str, int]] = {}
     gpus: dict[tuple[Resources, tuple[str, ...]], dict[str, Gpu]] = {}
-    for line in text.splitlines():
+    for line in output.splitlines():
         fields = [field.strip() for field in line.split("|")]
         # The signs behind a state say for example that a node is not responding or is powered down
         # (sinfo(1)).
         if len(fields) != 7 or fields[4].rstrip("*~#!%$@^-+").lower() not in _USABLE:
             continue
-        numbers = [_number(one) for one in (*fields[1:4], fields[6])]
+        numbers = [_number(field) for field in (*fields[1:4], fields[6])]
         if None not in numbers:
             vcpus, ram, disk, count = (number or 0 for number in numbers)
             kinds = gpu_types.kinds(fields[5])
             capacity = Resources(vcpus, ram * MIB, disk * MIB, total_gpus(kinds))
             key = capacity, tuple(f"{name}:{gpu.count}" for name, gpu in sorted(kinds.items()))
             gpus[key] = kinds
-            names = found.setdefault(key, {})
+            names = counts_by_kind.setdefault(key, {})
             names[fields[0]] = names.get(fields[0], 0) + count
-    shapes = [_shape(key[0], names, gpus[key]) for key, names in found.items()]
-    return tuple(sorted(shapes, key=lambda one: (one.capacity.vcpus, one.capacity.ram, one.name)))
+    shapes = [_shape(key[0], names, gpus[key]) for key, names in counts_by_kind.items()]
+    return tuple(
+        sorted(shapes, key=lambda shape: (shape.capacity.vcpus, shape.capacity.ram, shape.name))
+    )
 
 
 def _shape(capacity: Resources, names: Mapping[str, int], gpus: Mapping[str, Gpu]) -> NodeShape:
@@ -285,17 +287,17 @@ def _phase(state: str) -> JobPhase:
 
 
 def _tasks(task: re.Match[str]) -> Iterator[tuple[str, int]]:
-    base, one, many = task.groups()
-    if one is None and many is None:
+    base, single, spans = task.groups()
+    if single is None and spans is None:
         yield base, 0
-    for part in (many or one or "").split(","):
-        if part:
-            first, _, last = part.partition("-")
+    for span in (spans or single or "").split(","):
+        if span:
+            first, _, last = span.partition("-")
             for index in range(int(first), int(last or first) + 1):
                 yield f"{base}_{index}", index
 
 
-def _number(text: str) -> int | None:
+def _number(digits: str) -> int | None:
     # Slurm writes "64+" for nodes of one line that have different numbers: the smallest counts.
-    text = text.rstrip("+")
-    return int(text) if text.lstrip("-").isdecimal() else None
+    digits = digits.rstrip("+")
+    return int(digits) if digits.lstrip("-").isdecimal() else None

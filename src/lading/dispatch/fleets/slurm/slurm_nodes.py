@@ -76,14 +76,14 @@ class SlurmNodes:
         """Learn the present nodes, and from time to time what this user may do. Raises
         Unavailable.
         """
-        text = await self._slurm.nodes(_ARGUMENTS)
+        output = await self._slurm.nodes(_ARGUMENTS)
         if self._looks % _LOOKS == 0:
             self._may_order = await self._slurm.may_set_nodes(self._user())
         self._looks += 1
         # A node is listed once for each of its partitions.
-        found = {one.id: one for one in read_nodes(text, self._gpu_types)}
+        nodes = {node.id: node for node in read_nodes(output, self._gpu_types)}
         self._report = MachineReport(
-            machines=tuple(self._with_orders(found[name]) for name in sorted(found)),
+            machines=tuple(self._with_orders(nodes[name]) for name in sorted(nodes)),
             history=tuple(self._history),
         )
 
@@ -95,35 +95,37 @@ class SlurmNodes:
         """Drain a node, or let it work again. Raises NotFound, Conflict, JobRefused,
         Unavailable.
         """
-        found = next((one for one in self._report.machines if one.id == machine), None)
-        if found is None:
+        node = next((node for node in self._report.machines if node.id == machine), None)
+        if node is None:
             raise NotFound(f"{machine}: Slurm shows no such node")
-        if action not in found.actions:
+        if action not in node.actions:
             raise Conflict(f"{machine}: {action} is not possible now")
-        said = "".join(one for one in reason if one.isprintable() and one != '"')
+        safe_reason = "".join(
+            character for character in reason if character.isprintable() and character != '"'
+        )
         try:
             if action is MachineAction.RUN:
                 await self._slurm.set_node(machine, {"State": "RESUME"})
             else:
                 # Slurm wants a reason (scontrol(1)).
-                why = f"lading: {said}" if said else "lading"
+                why = f"lading: {safe_reason}" if safe_reason else "lading"
                 await self._slurm.set_node(machine, {"State": "DRAIN", "Reason": why})
         except LadingError as error:
             self._note(machine, f"{action} failed: {error.message}", is_fault=True)
             # The right may have been taken away.
             self._looks = 0
             raise
-        self._note(machine, f"{action}{f': {said}' if said else ''}")
+        self._note(machine, f"{action}{f': {safe_reason}' if safe_reason else ''}")
         # The page shows the new state soon; else the next look does.
         try:
             await self.look()
         except Unavailable:
             return
 
-    def _note(self, machine: str, text: str, *, is_fault: bool = False) -> None:
+    def _note(self, machine: str, sentence: str, *, is_fault: bool = False) -> None:
         at = format_time(self._wall())
         self._history.append(
-            MachineNote(at=at, machine=machine, sentence=text[:400], is_fault=is_fault)
+            MachineNote(at=at, machine=machine, sentence=sentence[:400], is_fault=is_fault)
         )
         self._report = msgspec.structs.replace(self._report, history=tuple(self._history))
 
@@ -135,16 +137,16 @@ class SlurmNodes:
         return msgspec.structs.replace(node, actions=(action,))
 
 
-def read_nodes(text: str, gpu_types: SlurmGpus = NO_TYPES) -> Iterator[MachineState]:
+def read_nodes(output: str, gpu_types: SlurmGpus = NO_TYPES) -> Iterator[MachineState]:
     """The nodes in the output of `sinfo` with the arguments above."""
-    for line in text.splitlines():
+    for line in output.splitlines():
         cells = [line[at : at + _WIDTH].strip() for at in range(0, len(line), _WIDTH)]
         if len(cells) < len(FIELDS) - 1:
             continue
-        name, state, cpus, memory, given, load, free, gres = cells[:8]
+        name, state, cpus, memory, allocated, load, free, gres = cells[:8]
         reason = cells[8] if len(cells) > 8 else ""
-        processors, numbers = _CPUS.fullmatch(cpus), (memory, given)
-        if not name or processors is None or not all(one.isdigit() for one in numbers):
+        processors, numbers = _CPUS.fullmatch(cpus), (memory, allocated)
+        if not name or processors is None or not all(number.isdigit() for number in numbers):
             continue
         gpus = gpu_types.kinds(gres)
         yield MachineState(
@@ -155,7 +157,7 @@ def read_nodes(text: str, gpu_types: SlurmGpus = NO_TYPES) -> Iterator[MachineSt
             total=MachineAmount(
                 vcpus=int(processors[4]), ram=int(memory) * MIB, gpus=total_gpus(gpus)
             ),
-            reserved=MachineAmount(vcpus=int(processors[1]), ram=int(given) * MIB),
+            reserved=MachineAmount(vcpus=int(processors[1]), ram=int(allocated) * MIB),
             used=_use(load, memory, free),
             gpu_kind=in_words(gpus)[:400],
             note="" if reason == _NO_REASON else reason,
