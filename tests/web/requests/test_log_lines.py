@@ -36,11 +36,11 @@ def test_fractions_of_any_length_are_in_order() -> None:
 
 def test_the_first_line_may_have_begun_earlier() -> None:
     assert [one.at for one in split(b"ab\ncd\n", 10, source="", is_cut=True)] == [13]
-    assert [one.text for one in split(b"only", 10, source="", is_cut=True)] == ["only"]
+    assert [one.content for one in split(b"only", 10, source="", is_cut=True)] == ["only"]
 
 
 def test_a_long_line_is_cut() -> None:
-    assert parse_line(b"x" * 5000, 0, source="").text.endswith("… (5000 characters)")
+    assert parse_line(b"x" * 5000, 0, source="").content.endswith("… (5000 characters)")
 
 
 def test_lines_from_before_the_first_known_one_come_later() -> None:

@@ -53,8 +53,8 @@ class OutputListing:
     @property
     def parents(self) -> list[tuple[str, str]]:
         """Name and path of each directory above and of this one."""
-        parts = self.path.split("/") if self.path else []
-        return [(part, "/".join(parts[: end + 1])) for end, part in enumerate(parts)]
+        names = self.path.split("/") if self.path else []
+        return [(name, "/".join(names[: end + 1])) for end, name in enumerate(names)]
 
 
 async def look(
@@ -72,36 +72,38 @@ async def look_into(visit: Visit, name: str, *, path: str, most: int = _MOST) ->
     Raises NotFound.
     """
     about = await visit.api.get("collections", name, select=_FIELDS)
-    known: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "collection": about.get("uuid") or name,
         "path": path,
         "file_count": about.get("file_count") or 0,
         "bytes": about.get("file_size_total") or 0,
     }
-    if known["file_count"] > _LARGEST:
-        return OutputListing(**known, entries=[], total=0, is_too_large=True)
-    text = await visit.api.get("collections", name, select=("unsigned_manifest_text",))
-    entries = await asyncio.to_thread(_entries, text["unsigned_manifest_text"], path)
-    return OutputListing(**known, entries=entries[:most], total=len(entries))
+    if facts["file_count"] > _LARGEST:
+        return OutputListing(**facts, entries=[], total=0, is_too_large=True)
+    record = await visit.api.get("collections", name, select=("unsigned_manifest_text",))
+    entries = await asyncio.to_thread(_entries, record["unsigned_manifest_text"], path)
+    return OutputListing(**facts, entries=entries[:most], total=len(entries))
 
 
 async def show(visit: Visit) -> Response:
     """A directory of the output as a page."""
     request, container = await _records(visit)
-    found = await look(visit, request, container, path=visit.query("path").strip("/"))
-    if found is None:
+    listing = await look(visit, request, container, path=visit.query("path").strip("/"))
+    if listing is None:
         raise NotFound("This request has no output yet")
     title = request["name"] or shown_command(request)
-    return visit.page("request_files.html", request=request, files=found, title=title)
+    return visit.page("request_files.html", request=request, files=listing, title=title)
 
 
 async def show_file(visit: Visit) -> Response:
     """A preview of a file of the output."""
     request, container = await _records(visit)
-    place = f"/ui/requests/{request['uuid']}/files"
-    found = await previews.preview(visit, _source(visit, request, container), place)
+    page_address = f"/ui/requests/{request['uuid']}/files"
+    file_preview = await previews.preview(visit, _source(visit, request, container), page_address)
     title = request["name"] or shown_command(request)
-    return previews.show_page(visit, "request_file.html", found, request=request, title=title)
+    return previews.show_page(
+        visit, "request_file.html", file_preview, request=request, title=title
+    )
 
 
 async def show_raw(visit: Visit) -> Response:
@@ -162,10 +164,10 @@ async def _records(visit: Visit) -> tuple[Record, Record | None]:
     uuid = visit.parts["uuid"]
     fields = ("uuid", "name", "command", "output_uuid", "container_uuid")
     request = await visit.api.get("container_requests", uuid, select=fields)
-    held = request["container_uuid"]
-    if request["output_uuid"] or not held:
+    container_uuid = request["container_uuid"]
+    if request["output_uuid"] or not container_uuid:
         return request, None
-    return request, await visit.api.get("containers", held, select=("uuid", "output"))
+    return request, await visit.api.get("containers", container_uuid, select=("uuid", "output"))
 
 
 def _entries(manifest: str, path: str) -> list[OutputEntry]:
@@ -174,19 +176,20 @@ def _entries(manifest: str, path: str) -> list[OutputEntry]:
     if not isinstance(node, FileTree):
         raise NotFound(f"{path[:80]!r} is no directory")
     above = f"{path}/" if path else ""
-    made = [
+    entries = [
         OutputEntry(
-            name=name, path=above + name, size=None if isinstance(one, FileTree) else one.size
+            name=name, path=above + name, size=None if isinstance(child, FileTree) else child.size
         )
-        for name, one in node.entries.items()
+        for name, child in node.entries.items()
     ]
-    return sorted(made, key=lambda one: (one.size is not None, one.name))
+    return sorted(entries, key=lambda entry: (entry.size is not None, entry.name))
 
 
 def _attachment(name: str) -> str:
     """A Content-Disposition header (RFC 6266) for any name."""
     plain = "".join(
-        one if one.isascii() and (one.isalnum() or one in "._- ") else "_" for one in name
+        character if character.isascii() and (character.isalnum() or character in "._- ") else "_"
+        for character in name
     )
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 

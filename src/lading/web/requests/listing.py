@@ -31,45 +31,49 @@ _FILTERS: Final = ("state", "q", "owner", "after", "by")
 async def show(visit: Visit) -> Response:
     """A page of the list."""
     picked_columns = columns.chosen_columns(visit)
-    wanted = {name: visit.query(name) for name in _FILTERS} | {"cols": ",".join(picked_columns)}
-    text = wanted["q"].strip()
-    if is_uuid(text) and infix_of(text) == Infix.REQUEST:
-        return visit.redirect(f"{LIST}/{text}")
-    owner = visit.session.user_uuid if wanted["owner"] == "me" and visit.session else ""
-    found = await rows.find(
+    filters = {name: visit.query(name) for name in _FILTERS} | {"cols": ",".join(picked_columns)}
+    name_or_uuid = filters["q"].strip()
+    if is_uuid(name_or_uuid) and infix_of(name_or_uuid) == Infix.REQUEST:
+        return visit.redirect(f"{LIST}/{name_or_uuid}")
+    owner = visit.session.user_uuid if filters["owner"] == "me" and visit.session else ""
+    request_page = await rows.find(
         visit,
-        state=wanted["state"],
-        name=text,
-        owner=owner or wanted["owner"],
-        after=wanted["after"],
+        state=filters["state"],
+        name=name_or_uuid,
+        owner=owner or filters["owner"],
+        after=filters["after"],
         most=_PAGE + 1,
         patience=LONG_PATIENCE if visit.query("far") else PATIENCE,
     )
-    picked = found.rows[:_PAGE]
-    older = address(**{**wanted, "after": picked[-1].key}) if len(found.rows) > _PAGE else ""
-    further = {**wanted, "after": f"{found.reached}~", "far": "1"} if found.reached else {}
+    picked = request_page.rows[:_PAGE]
+    older = (
+        address(**{**filters, "after": picked[-1].key}) if len(request_page.rows) > _PAGE else ""
+    )
+    further = (
+        {**filters, "after": f"{request_page.reached}~", "far": "1"} if request_page.reached else {}
+    )
     listed = await _arranged(visit, picked)
     shown = ",".join(row.uuid for row in listed.rows)
     return visit.page(
         "requests.html",
         listed=listed,
         labels=columns.LABELS,
-        chips=_chips(wanted),
-        wanted=wanted,
-        newest=address(**{**wanted, "after": ""}),
+        chips=_chips(filters),
+        filters=filters,
+        newest=address(**{**filters, "after": ""}),
         older=older,
-        reached=found.reached,
+        reached=request_page.reached,
         further=address(**further),
         cancelled=visit.query("cancelled"),
         again=visit.query("again"),
-        refresh=address(f"{LIST}/rows", cols=wanted["cols"], by=wanted["by"], uuids=shown),
-        topics=rows.topics(picked, new=not wanted["after"]),
+        refresh=address(f"{LIST}/rows", cols=filters["cols"], by=filters["by"], uuids=shown),
+        topics=rows.topics(picked, new=not filters["after"]),
     )
 
 
 async def refresh(visit: Visit) -> Response:
     """The rows of some requests, in the same order: a list never moves below the pointer."""
-    uuids = [one for one in visit.query("uuids").split(",") if is_uuid(one)][:_PAGE]
+    uuids = [uuid for uuid in visit.query("uuids").split(",") if is_uuid(uuid)][:_PAGE]
     picked = await rows.find_among(visit, uuids) if uuids else []
     return visit.page("requests_rows.html", listed=await _arranged(visit, picked))
 
@@ -94,22 +98,24 @@ async def cancel(visit: Visit) -> Response:
     stays as it is.
     """
     uuids = _chosen(visit)
-    found = await rows.find_among(visit, [uuid for uuid in uuids if is_uuid(uuid)])
-    ended = {row.uuid for row in found if row.is_over}
+    request_rows = await rows.find_among(visit, [uuid for uuid in uuids if is_uuid(uuid)])
+    ended = {row.uuid for row in request_rows if row.is_over}
 
-    async def one(uuid: str) -> None:
+    async def cancel_request(uuid: str) -> None:
         await visit.api.action("container_requests", uuid, "cancel")
 
-    return await _each(visit, [uuid for uuid in uuids if uuid not in ended], one, "cancelled")
+    return await _each(
+        visit, [uuid for uuid in uuids if uuid not in ended], cancel_request, "cancelled"
+    )
 
 
 async def run_again(visit: Visit) -> Response:
     """Submit the requests of the form once more; those that cannot be submitted are named."""
 
-    async def one(uuid: str) -> None:
+    async def repeat_request(uuid: str) -> None:
         await page.repeat(visit, uuid)
 
-    return await _each(visit, _chosen(visit), one, "again")
+    return await _each(visit, _chosen(visit), repeat_request, "again")
 
 
 def _chosen(visit: Visit) -> list[str]:
@@ -123,14 +129,14 @@ def _chosen(visit: Visit) -> list[str]:
 
 
 async def _each(
-    visit: Visit, uuids: Sequence[str], act: Callable[[str], Awaitable[None]], said: str
+    visit: Visit, uuids: Sequence[str], act: Callable[[str], Awaitable[None]], outcome: str
 ) -> Response:
-    """Act on requests, and go to the list, which says so in the parameter `said`; failures are
-    named.
+    """Act on requests, and go to the list; `outcome` is the parameter that has their number there.
+    A page names the failures.
     """
     turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(uuid: str) -> str:
+    async def act_on(uuid: str) -> str:
         async with turns:
             try:
                 _check(uuid)
@@ -140,22 +146,22 @@ async def _each(
         return ""
 
     async with asyncio.TaskGroup() as tasks:
-        made = [tasks.create_task(one(uuid)) for uuid in uuids]
-    failures = [task.result() for task in made if task.result()]
+        running = [tasks.create_task(act_on(uuid)) for uuid in uuids]
+    failures = [task.result() for task in running if task.result()]
     if not failures:
-        return visit.redirect(address(**{said: str(len(uuids))}))
+        return visit.redirect(address(**{outcome: str(len(uuids))}))
     return visit.page(
         "requests_failures.html",
         status=207,
         done=len(uuids) - len(failures),
-        said=said,
+        outcome=outcome,
         failures=failures,
     )
 
 
-def address(path: str = LIST, **wanted: str) -> str:
+def address(path: str = LIST, **filters: str) -> str:
     """The address of a list with these filters."""
-    query = urlencode({name: value for name, value in wanted.items() if value})
+    query = urlencode({name: value for name, value in filters.items() if value})
     return f"{path}?{query}" if query else path
 
 
@@ -164,16 +170,16 @@ def _check(uuid: str) -> None:
         raise Invalid("is no uuid of a request")
 
 
-def _chips(wanted: dict[str, str]) -> list[dict[str, object]]:
-    kept = {**wanted, "after": ""}
+def _chips(filters: dict[str, str]) -> list[dict[str, object]]:
+    first_page = {**filters, "after": ""}
     chips: list[dict[str, object]] = [
         {
             "text": state or "All",
-            "address": address(**{**kept, "state": state}),
-            "is_on": (parse_status(wanted["state"]) or "") == state,
+            "address": address(**{**first_page, "state": state}),
+            "is_on": (parse_status(filters["state"]) or "") == state,
         }
         for state in ("", *STATES)
     ]
-    is_mine = wanted["owner"] == "me"
-    mine = address(**{**kept, "owner": "" if is_mine else "me"})
+    is_mine = filters["owner"] == "me"
+    mine = address(**{**first_page, "owner": "" if is_mine else "me"})
     return [*chips, {"text": "Mine", "address": mine, "is_on": is_mine}]

@@ -63,7 +63,7 @@ class LogChoice:
     def lacks_files(self) -> bool:
         """Whether a file exists that a page of nobody's choice would show too."""
         return self.is_default and any(
-            one in self.names and one not in self.chosen for one in _DEFAULTS
+            name in self.names and name not in self.chosen for name in _DEFAULTS
         )
 
     def follow_address(self, after: str) -> str:
@@ -73,7 +73,7 @@ class LogChoice:
     def address(self, chosen: Sequence[str] | None = None, **more: str) -> str:
         """The parameters of an address that shows the same, but for what is given."""
         pairs = [("c", self.files.container)]
-        pairs += [("file", one) for one in (self.chosen if chosen is None else chosen)]
+        pairs += [("file", name) for name in (self.chosen if chosen is None else chosen)]
         query = more.pop("q", self.query)
         return urlencode([*pairs, *((("q", query),) if query else ()), *more.items()])
 
@@ -82,13 +82,13 @@ class LogChoice:
         """Name, parameters of the address that adds or removes it, and whether it is shown, of each
         file.
         """
-        made = []
-        for one in self.names:
-            is_on = one in self.chosen
-            others = [name for name in self.chosen if name != one]
-            wanted = others if is_on else [*self.chosen, one]
-            made.append((one, self.address(wanted or [one]), is_on))
-        return made
+        chips = []
+        for name in self.names:
+            is_on = name in self.chosen
+            others = [chosen for chosen in self.chosen if chosen != name]
+            selection = others if is_on else [*self.chosen, name]
+            chips.append((name, self.address(selection or [name]), is_on))
+        return chips
 
 
 async def show(visit: Visit) -> Response:
@@ -154,10 +154,10 @@ async def download(visit: Visit) -> Response:
 
 async def last_words(visit: Visit, uuid: str, container: str) -> list[LogLine]:
     """The last lines of the standard error; of the standard output if there are none."""
-    found = LogFiles(visit, uuid, container)
+    log_files = LogFiles(visit, uuid, container)
     for name in ("stderr.txt", "stdout.txt"):
         try:
-            part = await found.before(name, None)
+            part = await log_files.before(name, None)
         except LadingError:
             continue
         if part.lines:
@@ -173,22 +173,22 @@ async def usage(visit: Visit, uuid: str, container: str) -> list[str]:
         part = await LogFiles(visit, uuid, container).before(_SUPERVISOR, None)
     except LadingError:
         return []
-    found = (_USAGE.search(line.text) for line in part.lines)
-    return [_in_words(match[1]) for match in found if match]
+    matches = (_USAGE.search(line.content) for line in part.lines)
+    return [_in_words(match[1]) for match in matches if match]
 
 
 def _in_words(line: str) -> str:
     """A line such as `Maximum disk usage was 18%, 1024/4096 bytes`: `18%, 1.0 KiB of 4.0 KiB`."""
     amounts = _AMOUNTS.sub(
-        lambda found: " of ".join(map(size, map(int, found[1].split("/")))), line
+        lambda match: " of ".join(map(size, map(int, match[1].split("/")))), line
     )
-    return _SECONDS.sub(lambda found: duration(float(found[0])), amounts)
+    return _SECONDS.sub(lambda match: duration(float(match[0])), amounts)
 
 
 def containers_of(request: Record) -> list[str]:
     """The containers of a request, the present one last."""
-    known = [*(request["attempted_container_uuids"] or ()), request["container_uuid"]]
-    return [one for one in dict.fromkeys(known) if one]
+    uuids = [*(request["attempted_container_uuids"] or ()), request["container_uuid"]]
+    return [uuid for uuid in dict.fromkeys(uuids) if uuid]
 
 
 async def _choose(visit: Visit) -> LogChoice:
@@ -197,24 +197,24 @@ async def _choose(visit: Visit) -> LogChoice:
     request = await visit.api.get("container_requests", visit.parts["uuid"], select=fields)
     container = visit.query("c") or request["container_uuid"] or ""
     query = visit.query("q")
-    found = LogFiles(visit, request["uuid"], container)
+    log_files = LogFiles(visit, request["uuid"], container)
     if not container:
-        return LogChoice(request=request, files=found, names=[], chosen=[], query=query)
+        return LogChoice(request=request, files=log_files, names=[], chosen=[], query=query)
     if not is_uuid(container):
         raise NotFound("There is no such log")
-    names = await found.names()
-    wanted = list(dict.fromkeys(visit.incoming.query_params.getlist("file")))
-    missing = [one for one in wanted if one not in names]
+    names = await log_files.names()
+    requested = list(dict.fromkeys(visit.incoming.query_params.getlist("file")))
+    missing = [name for name in requested if name not in names]
     if missing:
         raise NotFound(f"There is no log file {missing[0][:80]!r}")
-    chosen = wanted or [one for one in _DEFAULTS if one in names]
+    chosen = requested or [name for name in _DEFAULTS if name in names]
     return LogChoice(
         request=request,
-        files=found,
+        files=log_files,
         names=names,
         chosen=chosen[:_MOST_FILES],
         query=query,
-        is_default=not wanted or visit.query("default") == "1",
+        is_default=not requested or visit.query("default") == "1",
     )
 
 
@@ -240,8 +240,8 @@ async def _view(visit: Visit, choice: LogChoice) -> tuple[LogView, bool]:
     return last_lines(await _parts(choice.chosen, read), _MOST_LINES), is_live
 
 
-async def _before(choice: LogChoice, text: str) -> LogView:
-    cursor = read_cursor(text, choice.chosen)
+async def _before(choice: LogChoice, cursor_text: str) -> LogView:
+    cursor = read_cursor(cursor_text, choice.chosen)
 
     async def read(name: str) -> LogPart:
         return await choice.files.before(name, cursor[name])
@@ -249,8 +249,8 @@ async def _before(choice: LogChoice, text: str) -> LogView:
     return last_lines(await _parts(choice.chosen, read), _MOST_LINES)
 
 
-async def _after(choice: LogChoice, text: str) -> LogView:
-    cursor = read_cursor(text, choice.chosen)
+async def _after(choice: LogChoice, cursor_text: str) -> LogView:
+    cursor = read_cursor(cursor_text, choice.chosen)
     is_growing = choice.request["state"] != "Final"
 
     async def read(name: str) -> LogPart:
@@ -263,13 +263,13 @@ async def _parts(
     names: Sequence[str], read: Callable[[str], Coroutine[Any, Any, LogPart]]
 ) -> dict[str, LogPart]:
     """A part of each file, read concurrently."""
-    found: dict[str, LogPart] = {}
+    parts: dict[str, LogPart] = {}
 
-    async def one(name: str) -> None:
-        found[name] = await read(name)
+    async def read_part(name: str) -> None:
+        parts[name] = await read(name)
 
-    await together(*(one(name) for name in names))
-    return {name: found[name] for name in names}
+    await together(*(read_part(name) for name in names))
+    return {name: parts[name] for name in names}
 
 
 def _lines(visit: Visit, choice: LogChoice, view: LogView, *, is_live: bool) -> Response:

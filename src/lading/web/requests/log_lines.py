@@ -30,7 +30,7 @@ class LogLine:
     at: int
     end: int
     order: str
-    text: str
+    content: str
     has_stamp: bool
     is_hit: bool = False
 
@@ -81,37 +81,37 @@ def parse_line(data: bytes, at: int, *, source: str, before: str = "") -> LogLin
     """The line that begins at byte `at`, without escape sequences of terminals; `before` is the
     order of the line before it.
     """
-    text = data.decode(errors="replace")
-    stamp = STAMP.match(text)
+    content = data.decode(errors="replace")
+    stamp = STAMP.match(content)
     order = f"{stamp[1]}.{stamp[2]:0<9}" if stamp else before
     if stamp:
-        text = text[stamp.end() :]
+        content = content[stamp.end() :]
     # A progress bar writes over itself: its last state counts.
-    shown = ESCAPE.sub("", text.rstrip("\r").rpartition("\r")[2])
+    shown = ESCAPE.sub("", content.rstrip("\r").rpartition("\r")[2])
     cut = f"{shown[:_LONGEST]}… ({len(shown)} characters)" if len(shown) > _LONGEST else shown
     return LogLine(
         source=source,
         at=at,
         end=at + len(data) + 1,
         order=order,
-        text=cut,
+        content=cut,
         has_stamp=stamp is not None,
     )
 
 
 def split(data: bytes, start: int, *, source: str, is_cut: bool) -> list[LogLine]:
     """The lines of some bytes; `is_cut`: the first one may have begun earlier and is left out."""
-    parts = data.split(b"\n")
-    if not parts[-1]:
-        parts.pop()
-    if is_cut and len(parts) > 1:
-        start += len(parts[0]) + 1
-        parts = parts[1:]
+    raw_lines = data.split(b"\n")
+    if not raw_lines[-1]:
+        raw_lines.pop()
+    if is_cut and len(raw_lines) > 1:
+        start += len(raw_lines[0]) + 1
+        raw_lines = raw_lines[1:]
     lines: list[LogLine] = []
-    for part in parts:
+    for raw_line in raw_lines:
         before = lines[-1].order if lines else ""
-        lines.append(parse_line(part, start, source=source, before=before))
-        start += len(part) + 1
+        lines.append(parse_line(raw_line, start, source=source, before=before))
+        start += len(raw_line) + 1
     return lines
 
 
@@ -119,69 +119,80 @@ def last_lines(parts: Mapping[str, LogPart], most: int) -> LogView:
     """The last lines of these parts together."""
     # Lines before the first line of a part are not known: lines of other files from that time would
     # have a gap between them.
-    begun = [one.lines[0].order for one in parts.values() if one.start and one.lines]
-    known = max(begun, default="")
-    lines = _merged(one for one in _all(parts) if one.order >= known)[-most:]
-    first = {one.source: one.at for one in reversed(lines)}
+    begun = [
+        log_part.lines[0].order for log_part in parts.values() if log_part.start and log_part.lines
+    ]
+    complete_from = max(begun, default="")
+    lines = _merged(line for line in _all(parts) if line.order >= complete_from)[-most:]
+    first = {line.source: line.at for line in reversed(lines)}
     return LogView(
         lines=lines,
-        start={name: first.get(name, one.end) for name, one in parts.items()},
-        end={name: one.end for name, one in parts.items()},
-        size={name: one.size for name, one in parts.items()},
+        start={name: first.get(name, log_part.end) for name, log_part in parts.items()},
+        end={name: log_part.end for name, log_part in parts.items()},
+        size={name: log_part.size for name, log_part in parts.items()},
     )
 
 
 def first_lines(parts: Mapping[str, LogPart], most: int) -> LogView:
     """The first lines of these parts together."""
-    ended = [one.lines[-1].order for one in parts.values() if one.is_cut and one.lines]
-    known = min(ended, default=None)
-    lines = _merged(one for one in _all(parts) if known is None or one.order <= known)[:most]
-    last = {one.source: one.end for one in lines}
+    ended = [
+        log_part.lines[-1].order
+        for log_part in parts.values()
+        if log_part.is_cut and log_part.lines
+    ]
+    complete_until = min(ended, default=None)
+    lines = _merged(
+        line for line in _all(parts) if complete_until is None or line.order <= complete_until
+    )[:most]
+    last = {line.source: line.end for line in lines}
     return LogView(
         lines=lines,
-        start={name: one.start for name, one in parts.items()},
+        start={name: log_part.start for name, log_part in parts.items()},
         # A last line may have no line break.
-        end={name: min(last.get(name, one.start), one.end) for name, one in parts.items()},
-        size={name: one.size for name, one in parts.items()},
+        end={
+            name: min(last.get(name, log_part.start), log_part.end)
+            for name, log_part in parts.items()
+        },
+        size={name: log_part.size for name, log_part in parts.items()},
     )
 
 
-def around(part: LogPart, at: int, most: int, *, name: str) -> LogView:
+def around(log_part: LogPart, at: int, most: int, *, name: str) -> LogView:
     """The lines around that which begins at byte `at`, which is marked."""
-    marked = [replace(one, is_hit=one.at == at) for one in part.lines]
-    middle = next((place for place, one in enumerate(marked) if one.is_hit), 0)
+    marked = [replace(line, is_hit=line.at == at) for line in log_part.lines]
+    middle = next((position for position, line in enumerate(marked) if line.is_hit), 0)
     lines = marked[max(0, middle - most // 2) : middle + most // 2]
     return LogView(
         lines=lines,
-        start={name: lines[0].at if lines else part.start},
-        end={name: min(lines[-1].end, part.end) if lines else part.end},
-        size={name: part.size},
+        start={name: lines[0].at if lines else log_part.start},
+        end={name: min(lines[-1].end, log_part.end) if lines else log_part.end},
+        size={name: log_part.size},
     )
 
 
 def show_cursor(cursor: Cursor) -> str:
     """A cursor as a parameter of an address."""
-    return ",".join(f"{quote(name, safe='')}:{place}" for name, place in cursor.items())
+    return ",".join(f"{quote(name, safe='')}:{offset}" for name, offset in cursor.items())
 
 
-def read_cursor(text: str, names: Iterable[str]) -> dict[str, int]:
+def read_cursor(cursor_text: str, names: Iterable[str]) -> dict[str, int]:
     """The cursor of an address for these files; files that it does not have begin at 0. Raises
     Invalid.
     """
-    found = dict.fromkeys(names, 0)
-    for part in filter(None, text.split(",")):
-        name, separator, place = part.rpartition(":")
-        if not separator or not place.isascii() or not place.isdigit() or len(place) > _DIGITS:
-            raise Invalid(f"{text[:60]!r}: is no place in a log")
-        if unquote(name) in found:
-            found[unquote(name)] = int(place)
-    return found
+    cursor = dict.fromkeys(names, 0)
+    for entry in filter(None, cursor_text.split(",")):
+        name, separator, offset = entry.rpartition(":")
+        if not separator or not offset.isascii() or not offset.isdigit() or len(offset) > _DIGITS:
+            raise Invalid(f"{cursor_text[:60]!r}: is no place in a log")
+        if unquote(name) in cursor:
+            cursor[unquote(name)] = int(offset)
+    return cursor
 
 
 def _all(parts: Mapping[str, LogPart]) -> Iterable[LogLine]:
-    return (line for part in parts.values() for line in part.lines)
+    return (line for log_part in parts.values() for line in log_part.lines)
 
 
 def _merged(lines: Iterable[LogLine]) -> list[LogLine]:
     # Lines of one file stay in their order.
-    return sorted(lines, key=lambda one: one.order)
+    return sorted(lines, key=lambda line: line.order)

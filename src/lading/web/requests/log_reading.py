@@ -32,9 +32,9 @@ class LogFiles:
 
     async def names(self) -> list[str]:
         """The names of the files."""
-        folder = f"container_requests/{self.request}/log/{self.container}/"
-        listing: Any = await self.visit.api.request("GET", folder)
-        return sorted(str(one["name"]) for one in listing["items"])
+        directory = f"container_requests/{self.request}/log/{self.container}/"
+        listing: Any = await self.visit.api.request("GET", directory)
+        return sorted(str(entry["name"]) for entry in listing["items"])
 
     def path(self, name: str) -> str:
         """Path of a file in the API."""
@@ -56,12 +56,12 @@ class LogFiles:
         """The lines after byte `start`; of a file that is growing, whole lines."""
         data, _, size = await self._read(name, f"{start}-{start + _PART - 1}")
         is_cut = start + len(data) < size
-        whole = data
+        complete = data
         if is_growing or is_cut:
             # A line that fills the part is taken as it is.
-            whole = data[: data.rfind(b"\n") + 1] or (data if len(data) == _PART else b"")
-        lines = split(whole, start, source=name, is_cut=False)
-        end = start + len(whole)
+            complete = data[: data.rfind(b"\n") + 1] or (data if len(data) == _PART else b"")
+        lines = split(complete, start, source=name, is_cut=False)
+        end = start + len(complete)
         return LogPart(lines=lines, start=start, end=end, size=size, is_cut=is_cut)
 
     async def near(self, name: str, at: int) -> LogPart:
@@ -75,44 +75,44 @@ class LogFiles:
         """Place and bytes of each line in the first `most` bytes; very long lines come in
         pieces.
         """
-        at, rest = 0, b""
+        at, unfinished = 0, b""
         async with (
             self.visit.api.stream(self.path(name)) as answer,
             aclosing(_bounded(answer.chunks, most)) as pieces,
         ):
             async for piece in pieces:
-                *whole, rest = (rest + piece).split(b"\n")
-                for line in whole:
+                *finished, unfinished = (unfinished + piece).split(b"\n")
+                for line in finished:
                     yield at, line
                     at += len(line) + 1
                 # A line without an end must not fill the memory.
-                if len(rest) > _PART:
-                    yield at, rest
-                    at, rest = at + len(rest), b""
-        if rest:
-            yield at, rest
+                if len(unfinished) > _PART:
+                    yield at, unfinished
+                    at, unfinished = at + len(unfinished), b""
+        if unfinished:
+            yield at, unfinished
 
-    async def find(self, names: Sequence[str], text: str, most: int) -> list[LogLine]:
+    async def find(self, names: Sequence[str], query: str, most: int) -> list[LogLine]:
         """The first lines with a text in each file, together in order of time; upper and lower case
         are the same.
         """
-        wanted, found = text.encode().lower(), list[LogLine]()
+        needle, matches = query.encode().lower(), list[LogLine]()
         for name in names:
             hits = 0
             async with aclosing(self.lines(name)) as lines:
                 async for at, line in lines:
-                    if wanted in line.lower():
-                        found.append(parse_line(line, at, source=name))
+                    if needle in line.lower():
+                        matches.append(parse_line(line, at, source=name))
                         hits += 1
                         if hits == most:
                             break
-        return sorted(found, key=lambda one: one.order)[:most]
+        return sorted(matches, key=lambda line: line.order)[:most]
 
-    async def merged(self, names: Sequence[str], text: str) -> AsyncGenerator[bytes]:
+    async def merged(self, names: Sequence[str], query: str) -> AsyncGenerator[bytes]:
         """The lines with a text of all files in order of time, as they are in the files; with the
         name of the file where there are several.
         """
-        wanted = text.encode().lower()
+        needle = query.encode().lower()
         async with AsyncExitStack() as opened:
             heads: list[tuple[str, int, bytes]] = []
             streams = []
@@ -122,7 +122,7 @@ class LogFiles:
                 await _push(heads, streams[number], number, "")
             while heads:
                 order, number, line = heapq.heappop(heads)
-                if wanted in line.lower():
+                if needle in line.lower():
                     yield (
                         (b"%s\t%s\n" % (names[number].encode(), line))
                         if len(names) > 1

@@ -91,10 +91,10 @@ async def cancel(visit: Visit) -> Response:
 
 async def prioritize(visit: Visit) -> Response:
     """Give the request another priority."""
-    uuid, text = request_uuid(visit), visit.field("priority")
-    if not text.isascii() or not text.isdigit() or int(text) > _MOST_PRIORITY:
+    uuid, priority = request_uuid(visit), visit.field("priority")
+    if not priority.isascii() or not priority.isdigit() or int(priority) > _MOST_PRIORITY:
         raise Invalid(f"priority: must be a whole number from 0 to {_MOST_PRIORITY}")
-    await visit.api.update("container_requests", uuid, {"priority": int(text)})
+    await visit.api.update("container_requests", uuid, {"priority": int(priority)})
     return visit.redirect(f"/ui/requests/{uuid}?said=changed")
 
 
@@ -103,21 +103,21 @@ async def run_again(visit: Visit) -> Response:
     form that asks for them.
     """
     uuid = request_uuid(visit)
-    found = await visit.api.get("container_requests", uuid, select=("uuid", "secrets_needed"))
-    if found["secrets_needed"]:
+    request = await visit.api.get("container_requests", uuid, select=("uuid", "secrets_needed"))
+    if request["secrets_needed"]:
         return visit.redirect(f"/ui/requests/submit?from={uuid}")
-    made = await repeat(visit, uuid)
-    return visit.redirect(f"/ui/requests/{made['uuid']}?said=again")
+    created = await repeat(visit, uuid)
+    return visit.redirect(f"/ui/requests/{created['uuid']}?said=again")
 
 
 async def repeat(visit: Visit, uuid: str) -> Record:
     """A new request for what a request has asked for, which runs even if the same has succeeded.
     Raises Invalid for one that needs secrets.
     """
-    found = await visit.api.get("container_requests", uuid)
-    restored(found["secrets_needed"], {})
-    changes = {"state": "Committed", "priority": found["priority"] or 1, "use_existing": False}
-    return await visit.api.create("container_requests", {**repeated(found, {}), **changes})
+    request = await visit.api.get("container_requests", uuid)
+    restored(request["secrets_needed"], {})
+    changes = {"state": "Committed", "priority": request["priority"] or 1, "use_existing": False}
+    return await visit.api.create("container_requests", {**repeated(request, {}), **changes})
 
 
 def request_uuid(visit: Visit) -> str:
@@ -152,9 +152,9 @@ async def _facts(visit: Visit) -> dict[str, Any]:
     state = state_of(request, container)
     fault = rows.fault_of(outcome) if state in _ENDED else ""
     # Errors that are on the page already, in its order.
-    told = {fault}
-    because = _because(why, fault, told)
-    moments = list(_moments(request, attempts, told))
+    known_errors = {fault}
+    because = _because(why, fault, known_errors)
+    moments = list(_moments(request, attempts, known_errors))
     decisions = explanations.dispatch_rows(why.get("dispatch") or ())
     return {
         "request": request,
@@ -170,7 +170,9 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "command": whole_command(request),
         "because": because[1:],
         **_decision_facts(why["decision"] or {}),
-        "dispatch": [(*row, explanations.shorten(text, told)) for *row, text in decisions],
+        "dispatch": [
+            (*row, explanations.shorten(sentence, known_errors)) for *row, sentence in decisions
+        ],
         "moments": moments,
         "chart": _chart(attempts, visit.services.clock().timestamp()),
         "chart_width": _CHART,
@@ -196,9 +198,11 @@ async def _request_and_why(visit: Visit) -> tuple[Record, dict[str, Any]]:
     return answers["request"], answers["why"]
 
 
-def _because(why: Mapping[str, Any], fault: str, told: set[str]) -> list[tuple[str, str]]:
-    """The fields of the explanation that say more than the fault; their errors come into `told`."""
-    fields = explanations.why_fields(why, known_errors=told)
+def _because(why: Mapping[str, Any], fault: str, known_errors: set[str]) -> list[tuple[str, str]]:
+    """The fields of the explanation that say more than the fault; their errors come into
+    `known_errors`.
+    """
+    fields = explanations.why_fields(why, known_errors=known_errors)
     shortened = [(name, explanations.shorten(sentence, [fault])) for name, sentence in fields]
     return [(name, sentence) for name, sentence in shortened if sentence]
 
@@ -210,15 +214,15 @@ def _wait(request: Record, container: Record | None, why: Mapping[str, Any]) -> 
 
 
 async def _results(visit: Visit, request: Record, container: Record | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"files": None, "files_fault": "", "usage": []}
+    results: dict[str, Any] = {"files": None, "files_fault": "", "usage": []}
     try:
-        found["files"] = await files.look(visit, request, container, path="", most=_FILES)
+        results["files"] = await files.look(visit, request, container, path="", most=_FILES)
     except LadingError as error:
         # The output may be in the trash, or not readable: the rest of the page is.
-        found["files_fault"] = error.message
+        results["files_fault"] = error.message
     if container and container["state"] in _ENDED:
-        found["usage"] = await log.usage(visit, request["uuid"], container["uuid"])
-    return found
+        results["usage"] = await log.usage(visit, request["uuid"], container["uuid"])
+    return results
 
 
 async def _failure(visit: Visit, request: Record, container: Record | None) -> dict[str, Any]:
@@ -253,14 +257,16 @@ async def _source(visit: Visit, request: Record, container: Record | None) -> Re
     """
     if container is None or not is_reused(request, container):
         return None
-    found = await visit.api.list(
+    requests = await visit.api.list(
         "container_requests",
         filters=[["container_uuid", "=", container["uuid"]], ["uuid", "!=", request["uuid"]]],
         order=["created_at asc"],
         select=("uuid", "name", "command", "created_at"),
         limit=1,
     )
-    earlier = [one for one in found if one["created_at"] < request["created_at"]]
+    earlier = [
+        candidate for candidate in requests if candidate["created_at"] < request["created_at"]
+    ]
     return (
         {**earlier[0], "title": earlier[0]["name"] or shown_command(earlier[0])}
         if earlier
@@ -274,67 +280,67 @@ def _chart(attempts: list[Record], now: float) -> Timeline | None:
         return None
     tasks = [
         TimelineTask(
-            key=one["uuid"],
+            key=attempt["uuid"],
             name=f"attempt {number}" if len(attempts) > 1 else "container",
-            state=shown_container(one),
-            created=_moment(one["created_at"]),
-            started=_moment(one["started_at"]) if one["started_at"] else None,
-            ended=_moment(one["finished_at"]) if one["finished_at"] else None,
+            state=shown_container(attempt),
+            created=_moment(attempt["created_at"]),
+            started=_moment(attempt["started_at"]) if attempt["started_at"] else None,
+            ended=_moment(attempt["finished_at"]) if attempt["finished_at"] else None,
         )
-        for number, one in enumerate(attempts, 1)
+        for number, attempt in enumerate(attempts, 1)
     ]
     return lay_out(tasks, now=now, width=_CHART, most=len(tasks))
 
 
-def _moment(text: str) -> float:
-    return parse_time(text).timestamp()
+def _moment(timestamp: str) -> float:
+    return parse_time(timestamp).timestamp()
 
 
 async def _attempts(visit: Visit, request: Record) -> list[Record]:
     """The containers of a request, the present one last."""
     uuids = [*(request["attempted_container_uuids"] or ()), request["container_uuid"]]
-    wanted = [one for one in dict.fromkeys(uuids) if one]
-    if not wanted:
+    attempt_uuids = [uuid for uuid in dict.fromkeys(uuids) if uuid]
+    if not attempt_uuids:
         return []
     records = await visit.api.list(
-        "containers", filters=[["uuid", "in", wanted]], limit=len(wanted)
+        "containers", filters=[["uuid", "in", attempt_uuids]], limit=len(attempt_uuids)
     )
-    found = {one["uuid"]: one for one in records}
-    return [found[uuid] for uuid in wanted if uuid in found]
+    by_uuid = {record["uuid"]: record for record in records}
+    return [by_uuid[uuid] for uuid in attempt_uuids if uuid in by_uuid]
 
 
 def _moments(
-    request: Record, attempts: list[Record], told: set[str]
+    request: Record, attempts: list[Record], known_errors: set[str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Time, event and detail, in order of the attempts; `told` are the errors that the page has
-    told.
+    """Time, event and detail, in order of the attempts. `known_errors`: the errors that the page
+    shows already.
     """
     yield request["created_at"], "made", ""
-    ends = explanations.end_texts(attempts, known_errors=told)
-    for number, (one, end) in enumerate(zip(attempts, ends, strict=True), 1):
+    ends = explanations.end_texts(attempts, known_errors=known_errors)
+    for number, (attempt, end) in enumerate(zip(attempts, ends, strict=True), 1):
         name = f"attempt {number}" if len(attempts) > 1 else ""
-        if is_reused(request, one):
-            yield one["created_at"], "reused container made", one["uuid"]
+        if is_reused(request, attempt):
+            yield attempt["created_at"], "reused container made", attempt["uuid"]
         else:
-            yield one["created_at"], "container made", name or one["uuid"]
-        if one["started_at"]:
-            yield one["started_at"], "command started", name
-        if one["finished_at"]:
-            yield one["finished_at"], "ended", end
+            yield attempt["created_at"], "container made", name or attempt["uuid"]
+        if attempt["started_at"]:
+            yield attempt["started_at"], "command started", name
+        if attempt["finished_at"]:
+            yield attempt["finished_at"], "ended", end
 
 
 def _inputs(request: Record) -> Iterator[tuple[str, str, str, str]]:
     """Target, kind, source and page of the source, "" without one, of each mount."""
     for target, mount in sorted(request["mounts"].items()):
-        where = next(
+        source = next(
             (mount[name] for name in _SOURCES if mount.get(name)),
             "",
         )
         path = f"/{mount['path']}" if mount.get("path") else ""
-        yield target, str(mount.get("kind") or ""), f"{where}{path}", _place_of(str(where))
+        yield target, str(mount.get("kind") or ""), f"{source}{path}", _source_address(str(source))
 
 
-def _place_of(source: str) -> str:
+def _source_address(source: str) -> str:
     if is_pdh(source) or is_uuid(source, Infix.COLLECTION):
         return f"/ui/collections/{source}"
     return f"/ui/requests/{source}" if is_uuid(source, Infix.REQUEST) else ""
@@ -343,24 +349,24 @@ def _place_of(source: str) -> str:
 def _asked(request: Record, container: Record | None) -> Iterator[tuple[str, str, str]]:
     """Name, what was asked and what was given, of each need."""
     asked: Mapping[str, Any] = request["runtime_constraints"]
-    given: Mapping[str, Any] = (container or {}).get("runtime_constraints") or {}
+    granted: Mapping[str, Any] = (container or {}).get("runtime_constraints") or {}
     for name in asked:
         if _is_asked(asked[name]):
-            yield name, _amount(name, asked[name]), _amount(name, given.get(name))
+            yield name, _amount(name, asked[name]), _amount(name, granted.get(name))
 
 
 def _is_asked(value: Any) -> bool:
     """Whether a need is more than its empty default."""
     if isinstance(value, dict):
-        return any(_is_asked(one) for one in value.values())
+        return any(_is_asked(member) for member in value.values())
     return bool(value)
 
 
 def _amount(name: str, value: Any) -> str:
     if isinstance(value, list):
-        return " to ".join(_amount(name, one) for one in value)
+        return " to ".join(_amount(name, bound) for bound in value)
     if isinstance(value, dict):
-        return ", ".join(f"{key} {one}" for key, one in value.items() if _is_asked(one))
+        return ", ".join(f"{key} {member}" for key, member in value.items() if _is_asked(member))
     if name in ("ram", "keep_cache_ram", "keep_cache_disk") and isinstance(value, int):
         return size(value)
     return "" if value is None else str(value)

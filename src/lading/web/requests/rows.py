@@ -119,7 +119,7 @@ async def find(
     if state not in _FILTERS:
         raise Invalid(f"state: {state[:40]!r} is none; these are: {', '.join(STATES)}")
     common = _conditions(name, owner)
-    found: list[Record] = []
+    records: list[Record] = []
     reached = ""
     share = patience / len(_FILTERS[state])
     for conditions in _FILTERS[state]:
@@ -127,19 +127,19 @@ async def find(
             "filters": [*conditions, *common], "select": _SELECT, "after": after, "most": most
         }  # fmt: skip
         if name or _FINAL in conditions:
-            part = await search_after(
+            result = await search_after(
                 visit.api, "container_requests", **asked, patience=share,
                 common_filters=_conditions("", owner),
             )  # fmt: skip
         else:
-            part = SearchPage(await page_after(visit.api, "container_requests", **asked))
-        found += part.records
-        reached = max(reached, part.reached)
+            result = SearchPage(await page_after(visit.api, "container_requests", **asked))
+        records += result.records
+        reached = max(reached, result.reached)
     # Each alternative has its first ones, so that the first of all are among them, as far as each
     # has looked.
-    found = [one for one in found if one["created_at"] >= reached]
-    found.sort(key=lambda one: (one["created_at"], one["uuid"]), reverse=True)
-    picked = await make_rows(visit, found[:most])
+    records = [record for record in records if record["created_at"] >= reached]
+    records.sort(key=lambda record: (record["created_at"], record["uuid"]), reverse=True)
+    picked = await make_rows(visit, records[:most])
     return RequestPage(rows=picked, reached=reached if len(picked) < most else "")
 
 
@@ -151,8 +151,8 @@ async def find_among(visit: Visit, uuids: Sequence[str]) -> list[RequestRow]:
         select=_SELECT,
         limit=len(uuids),
     )
-    found = {row.uuid: row for row in await make_rows(visit, records)}
-    return [found[uuid] for uuid in uuids if uuid in found]
+    row_by_uuid = {row.uuid: row for row in await make_rows(visit, records)}
+    return [row_by_uuid[uuid] for uuid in uuids if uuid in row_by_uuid]
 
 
 def topics(rows: Iterable[RequestRow], *, new: bool = False) -> str:
@@ -168,20 +168,24 @@ def _conditions(name: str, owner: str) -> list[list[Any]]:
 
 async def make_rows(visit: Visit, requests: Sequence[Record]) -> list[RequestRow]:
     """The rows of these requests, with their containers, which one call fetches."""
-    wanted = sorted({one["container_uuid"] for one in requests if one["container_uuid"]})
-    held: dict[str, Record] = {}
-    if wanted:
-        found = await visit.api.list(
+    container_uuids = sorted(
+        {request["container_uuid"] for request in requests if request["container_uuid"]}
+    )
+    containers: dict[str, Record] = {}
+    if container_uuids:
+        records = await visit.api.list(
             "containers",
-            filters=[["uuid", "in", wanted]],
+            filters=[["uuid", "in", container_uuids]],
             select=_OF_CONTAINER,
-            limit=len(wanted),
+            limit=len(container_uuids),
         )
-        held = {one["uuid"]: one for one in found}
-    pairs = [(one, held.get(one["container_uuid"] or "")) for one in requests]
-    unseen = [one["uuid"] for one, container in pairs if waits_unseen(one, container)]
+        containers = {container["uuid"]: container for container in records}
+    pairs = [(request, containers.get(request["container_uuid"] or "")) for request in requests]
+    unseen = [request["uuid"] for request, container in pairs if waits_unseen(request, container)]
     waits = await find_waits(visit.api, unseen) if unseen else {}
-    return [_row(visit, one, container, waits.get(one["uuid"])) for one, container in pairs]
+    return [
+        _row(visit, request, container, waits.get(request["uuid"])) for request, container in pairs
+    ]
 
 
 def fault_of(outcome: RequestOutcome) -> str:
@@ -201,14 +205,14 @@ def _row(
     status = status_of(outcome)
     command = shown_command(request)
     is_over = status in _OVER
-    told = (container or {}).get("runtime_status") or {}
-    warning = str(told.get("warning") or (wait or {}).get("sentence") or "")
+    runtime_status = (container or {}).get("runtime_status") or {}
+    warning = str(runtime_status.get("warning") or (wait or {}).get("sentence") or "")
     return RequestRow(
         uuid=request["uuid"],
         title=request["name"] or command,
         command=command,
         state=shown_state(outcome, wait),
-        fault=(fault_of(outcome) or told.get("warning") or "") if is_over else warning,
+        fault=(fault_of(outcome) or runtime_status.get("warning") or "") if is_over else warning,
         created_at=request["created_at"],
         seconds=seconds_of(outcome, visit.services.clock()),
         reused=bool(container) and is_reused(request, container or {}),

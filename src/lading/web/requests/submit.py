@@ -65,8 +65,8 @@ class _Reading:
         try:
             return parse(self.texts[name])
         except (Invalid, ValueError) as error:
-            said = error.message if isinstance(error, LadingError) else str(error)
-            self.faults[name] = said
+            message = error.message if isinstance(error, LadingError) else str(error)
+            self.faults[name] = message
             return None
 
 
@@ -77,8 +77,8 @@ async def show(visit: Visit) -> Response:
     for name in ("image", "run", "collection"):
         texts[name] = visit.query(name)[:400]
     if earlier:
-        found = await visit.api.get("container_requests", _need_request(earlier))
-        texts, needed = {**texts, **_texts_of(found)}, found["secrets_needed"]
+        request = await visit.api.get("container_requests", _need_request(earlier))
+        texts, needed = {**texts, **_texts_of(request)}, request["secrets_needed"]
     return await _form(visit, texts, earlier=earlier, needed=needed)
 
 
@@ -90,9 +90,9 @@ async def submit(visit: Visit) -> Response:
     base: Record = {}
     needed: list[Any] = []
     if earlier:
-        found = await visit.api.get("container_requests", _need_request(earlier))
-        needed = found["secrets_needed"]
-        base = repeated(found, {})
+        request = await visit.api.get("container_requests", _need_request(earlier))
+        needed = request["secrets_needed"]
+        base = repeated(request, {})
     project = ""
     try:
         project = await sharing.find_project(visit.api, texts["project"])
@@ -114,7 +114,7 @@ async def submit(visit: Visit) -> Response:
         try:
             if texts["run"]:
                 body |= await run_choice.attributes(visit.api, texts["run"], project, body)
-            made = await visit.api.create("container_requests", body)
+            created = await visit.api.create("container_requests", body)
         except LadingError as error:
             if error.status >= 500:
                 raise
@@ -126,7 +126,7 @@ async def submit(visit: Visit) -> Response:
                 refused=error.message,
                 status=error.status,
             )
-        return visit.redirect(f"/ui/requests/{made['uuid']}?said=submitted")
+        return visit.redirect(f"/ui/requests/{created['uuid']}?said=submitted")
     return await _form(
         visit, texts, earlier=earlier, needed=needed, faults=reading.faults, status=422
     )
@@ -160,8 +160,8 @@ async def _add_chosen(visit: Visit, reading: _Reading, texts: dict[str, str]) ->
 
 def _secrets(visit: Visit, needed: Sequence[Any]) -> dict[str, str]:
     """The contents of the secrets that the form has, by their names."""
-    found = {name: visit.field(f"secret:{name}") for name in needed_names(needed)}
-    return {name: content for name, content in found.items() if content}
+    contents = {name: visit.field(f"secret:{name}") for name in needed_names(needed)}
+    return {name: content for name, content in contents.items() if content}
 
 
 async def _form(
@@ -174,7 +174,7 @@ async def _form(
     refused: str = "",
     status: int = 200,
 ) -> Response:
-    images = [name for one in await list_images(visit.api) for name in one.names]
+    images = [name for image in await list_images(visit.api) for name in image.names]
     runs = await run_choice.names(visit.api)
     run = await run_choice.find(visit.api, texts["run"]) if texts["run"] else None
     return visit.page(
@@ -205,14 +205,14 @@ def _body(reading: _Reading, base: Record, project: str) -> Record:
     of its owner, "" for that of `base`.
     """
     output = base.get("output_path") or _OUTPUT
-    kept = {
+    base_mounts = {
         target: mount
         for target, mount in (base.get("mounts") or {output: {"kind": "tmp"}}).items()
         if mount.get("kind") not in _STORED
     }
-    inputs = reading.read("inputs", lambda text: dict(_inputs(text))) or {}
+    inputs = reading.read("inputs", lambda field_text: dict(_inputs(field_text))) or {}
     for target in inputs:
-        if target in kept:
+        if target in base_mounts:
             reading.faults["inputs"] = f"{target}: is taken; choose another path"
     constraints = {
         **(base.get("runtime_constraints") or {}),
@@ -234,8 +234,10 @@ def _body(reading: _Reading, base: Record, project: str) -> Record:
         "name": reading.texts["name"],
         "container_image": reading.read("image", _image),
         "command": reading.read("command", _command),
-        "environment": reading.read("environment", lambda text: dict(_environment(text))),
-        "mounts": {**kept, **inputs},
+        "environment": reading.read(
+            "environment", lambda field_text: dict(_environment(field_text))
+        ),
+        "mounts": {**base_mounts, **inputs},
         "runtime_constraints": constraints,
         "use_existing": bool(reading.texts["reuse"]),
         "priority": _PRIORITY,
@@ -260,36 +262,36 @@ def _gpu(reading: _Reading) -> Record | None:
     )
 
 
-def _image(text: str) -> str:
-    if not text:
+def _image(name: str) -> str:
+    if not name:
         raise Invalid("is needed; give a name, as tools:1, or a hash")
-    return text
+    return name
 
 
-def _command(text: str) -> list[str]:
-    words = shlex.split(text)
+def _command(command: str) -> list[str]:
+    words = shlex.split(command)
     if not words:
         raise Invalid("is needed; write the command to run, for example echo hello")
     return words
 
 
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not int(text):
+def _number(digits: str) -> int:
+    if not digits.isascii() or not digits.isdigit() or not int(digits):
         raise Invalid("must be a whole number of at least 1")
-    return int(text)
+    return int(digits)
 
 
-def _ram(text: str) -> int:
+def _ram(amount: str) -> int:
     # A bare number could be bytes or mebibytes.
-    if text.isdigit():
+    if amount.isdigit():
         raise Invalid("needs a unit; write for example 256 MiB")
-    return parse_size(text)
+    return parse_size(amount)
 
 
-def _inputs(text: str) -> Iterator[tuple[str, Record]]:
+def _inputs(field_text: str) -> Iterator[tuple[str, Record]]:
     """Target and mount of each line `TARGET=SOURCE`."""
     taken = set()
-    for line in _lines(text):
+    for line in _lines(field_text):
         target, separator, source = line.partition("=")
         name, _, path = source.strip().removeprefix("keep:").partition("/")
         target = target.strip()
@@ -311,16 +313,16 @@ def _mount(name: str) -> dict[str, Any]:
     raise Invalid(f"{name}: is no hash, and no uuid of a collection or a request")
 
 
-def _environment(text: str) -> Iterator[tuple[str, str]]:
-    for line in _lines(text):
+def _environment(field_text: str) -> Iterator[tuple[str, str]]:
+    for line in _lines(field_text):
         name, separator, value = line.partition("=")
         if not separator or not name:
             raise Invalid(f"{line}: is not NAME=VALUE")
         yield name, value
 
 
-def _lines(text: str) -> Iterator[str]:
-    return (line.strip() for line in text.splitlines() if line.strip())
+def _lines(field_text: str) -> Iterator[str]:
+    return (line.strip() for line in field_text.splitlines() if line.strip())
 
 
 def _texts_of(request: Record) -> dict[str, str]:

@@ -93,7 +93,7 @@ def _plots(constraints: Mapping[str, Any], points: list[UsagePoint]) -> Iterator
     """The plots for which there are values."""
     vcpus, ram = (_number(constraints.get(name)) for name in ("vcpus", "ram"))
     gpus: Mapping[str, Any] = constraints.get("gpu") or {}
-    wanted = (
+    plots = (
         _plot("cpu", "Processors", "number", {"cpu": "in use"}, asked=vcpus),
         _plot("memory", "Memory", "bytes", {"memory": "in use"}, asked=ram),
         _plot("gpu", "GPUs", "number", {"gpu": "in use"}, asked=_number(gpus.get("device_count"))),
@@ -101,9 +101,9 @@ def _plots(constraints: Mapping[str, Any], points: list[UsagePoint]) -> Iterator
         _plot("disk", "Disk", "rate", {"disk_read": "read", "disk_written": "written"}),
         _plot("network", "Network", "rate", {"received": "received", "sent": "sent"}),
     )
-    for one in wanted:
-        if any(getattr(point, curve.key) is not None for point in points for curve in one.curves):
-            yield one
+    for plot in plots:
+        if any(getattr(point, curve.key) is not None for point in points for curve in plot.curves):
+            yield plot
 
 
 def _plot(
@@ -113,7 +113,9 @@ def _plot(
     return UsagePlot(
         key=key,
         title=title,
-        curves=tuple(UsageCurve(key=one, name=name, unit=unit) for one, name in curves.items()),
+        curves=tuple(
+            UsageCurve(key=column, name=name, unit=unit) for column, name in curves.items()
+        ),
         limit=asked,
     )
 
@@ -138,11 +140,11 @@ async def _points(visit: Visit, request: str, container: str) -> list[UsagePoint
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    left, rest = _READ, b""
+    left, unfinished = _READ, b""
     async for piece in chunks:
-        *lines, rest = (rest + piece).split(b"\n")
+        *lines, unfinished = (unfinished + piece).split(b"\n")
         for line in lines:
             yield line
         left -= len(piece)
-        if left <= 0 or len(rest) > _LONGEST:
+        if left <= 0 or len(unfinished) > _LONGEST:
             return
