@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from lading.blobs import fd_passing
 from lading.blobs.directory import DirectoryVolume
-from lading.blobs.fd_passing import FdPasser, Wanted
+from lading.blobs.fd_passing import BlockFileRequest, FdPasser
 from lading.blobs.metrics import BlockMetrics
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.fd_receiving import FdReceiver
@@ -60,7 +60,7 @@ def _lender(
 async def test_a_passed_file_counts_as_read(volume: DirectoryVolume) -> None:
     registry = CollectorRegistry()
     lender = _lender(volume, metrics=BlockMetrics(registry))
-    (await lender.open(Wanted(TOKEN, _signed()))).close()
+    (await lender.open(BlockFileRequest(TOKEN, _signed()))).close()
     assert registry.get_sample_value("lading_block_read_bytes_total", {"way": "file"}) == 4
 
 
@@ -89,7 +89,7 @@ async def place(
 
 
 async def test_the_file_of_a_block_is_lent(volume: DirectoryVolume) -> None:
-    loan = await _lender(MemoryVolume(), volume).open(Wanted(TOKEN, _signed()))
+    loan = await _lender(MemoryVolume(), volume).open(BlockFileRequest(TOKEN, _signed()))
     assert os.pread(loan.descriptor, 10, 0) == DATA
     with pytest.raises(OSError, match="Bad file"):
         os.write(loan.descriptor, b"x")
@@ -112,12 +112,12 @@ async def test_as_over_http_not_everything_is(
     volume: DirectoryVolume, token: str, locator: str, error: type[LadingError]
 ) -> None:
     with pytest.raises(error):
-        await _lender(volume).open(Wanted(token, locator))
+        await _lender(volume).open(BlockFileRequest(token, locator))
 
 
 async def test_without_signing_none_is_needed(volume: DirectoryVolume) -> None:
     config = Config(Collections=Collections(BlobSigning=False))
-    loan = await _lender(volume, config=config).open(Wanted(TOKEN, f"{NAME}+4"))
+    loan = await _lender(volume, config=config).open(BlockFileRequest(TOKEN, f"{NAME}+4"))
     assert os.pread(loan.descriptor, 10, 0) == DATA
 
 
@@ -125,7 +125,7 @@ async def test_a_volume_that_keeps_no_files_lends_none() -> None:
     volume = MemoryVolume()
     await volume.put(NAME, DATA)
     with pytest.raises(NotFound, match="no volume of this machine"):
-        await _lender(volume).open(Wanted(TOKEN, _signed()))
+        await _lender(volume).open(BlockFileRequest(TOKEN, _signed()))
 
 
 async def test_over_the_socket(place: Path) -> None:

@@ -11,7 +11,7 @@ from lading.core.values import Json
 from lading.supervisor.container_spec import CERTIFICATES, amount, specify
 from lading.supervisor.engines import Bind, NetworkAccess
 from lading.supervisor.inputs.staging import Stage
-from lading.supervisor.limits.gpu_locks import Given
+from lading.supervisor.limits.gpu_locks import LockedGpus
 from lading.testing.supervising import CONTAINER
 from tests.supervisor.supervised import Bench
 
@@ -29,7 +29,7 @@ def test_who_may_use_the_api_gets_token_and_certificates(
         uuid=CONTAINER, command=["x"], runtime_constraints={"API": True, "ram": 5, "vcpus": -1}
     )
     made = specify(
-        container, stage, bench.assignment(), token="t", gpus=Given(), stdout=1, stderr=2
+        container, stage, bench.assignment(), token="t", gpus=LockedGpus(), stdout=1, stderr=2
     )
     assert made.environment == (("ARVADOS_API_TOKEN", "t"), ("ARVADOS_API_HOST", "host:1"))
     assert made.binds == (Bind("/mine" if own else "/etc/bundle", CERTIFICATES, True),)
@@ -56,7 +56,7 @@ def test_what_is_reached(bench: Bench, internet: bool) -> None:
         ({"internet": True}, NetworkAccess(internet=True, refused=("10.0.0.0/8",))),
     ):
         container = Container(uuid=CONTAINER, command=["x"], runtime_constraints=dict(constraints))
-        made = specify(container, stage, told, token="t", gpus=Given(), stdout=1, stderr=2)
+        made = specify(container, stage, told, token="t", gpus=LockedGpus(), stdout=1, stderr=2)
         assert (made.network, made.reach) == (True, reach)
 
 
@@ -70,7 +70,9 @@ def test_variables_of_secret_mounts_are_in_the_environment(bench: Bench) -> None
     )
     container = Container(uuid=CONTAINER, command=["x"], environment={"A": "1"})
     told = bench.assignment()
-    made = specify(container, Stage(planned), told, token="t", gpus=Given(), stdout=1, stderr=2)
+    made = specify(
+        container, Stage(planned), told, token="t", gpus=LockedGpus(), stdout=1, stderr=2
+    )
     assert made.environment == (("A", "1"), ("DB", "canary"))
     # A plan may be shown in a message of an error.
     assert "canary" not in repr(planned)
@@ -101,7 +103,7 @@ def test_a_gang_may_share_vcpus_and_each_rank_gets_its_files(bench: Bench, tmp_p
         scheduling_parameters={"nodes": 3, "share_vcpus": True},
     )
     config = bench.assignment()
-    made = specify(container, stage, config, token="t", gpus=Given(), stdout=1, stderr=2)
+    made = specify(container, stage, config, token="t", gpus=LockedGpus(), stdout=1, stderr=2)
     assert (made.ram, made.vcpus) == (15, 2)
     assert dict(made.environment)["OMPI_MCA_mpi_yield_when_idle"] == "1"
     assert made.files == (("mesh", str(scratch / "mesh")),)
@@ -124,7 +126,7 @@ def test_a_gang_gets_the_resources_of_all_its_containers(bench: Bench) -> None:
         stage,
         bench.assignment(),
         token="t",
-        gpus=Given(),
+        gpus=LockedGpus(),
         stdout=1,
         stderr=2,
         notices=3,

@@ -48,7 +48,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 _logger = logging.getLogger("lading.blobs")
 
 
-class Wanted(msgspec.Struct):
+class BlockFileRequest(msgspec.Struct):
     """A request for the file of a block."""
 
     token: str
@@ -98,7 +98,7 @@ class FdPasser:
                 answering = tasks.create_task(self._answer(connection), name="lend a block")
                 answering.add_done_callback(lambda _: turns.release())
 
-    async def open(self, request: Wanted) -> Loan:
+    async def open(self, request: BlockFileRequest) -> Loan:
         """The open file of a block.
 
         Raises Unauthenticated, Malformed (a forged signature), NotFound when no volume can pass it,
@@ -136,7 +136,7 @@ class FdPasser:
 
     async def _lend(self, connection: socket.socket, asked: bytes) -> None:
         try:
-            wanted = rpc.decode(asked, Wanted)
+            wanted = rpc.decode(asked, BlockFileRequest)
         except Malformed:
             rpc.send_packet(connection, {"status": 400, "error": "not a request for a block"})
             return

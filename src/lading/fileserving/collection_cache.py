@@ -54,7 +54,7 @@ class CachedCollection:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedTree:
     tree: FileTree
     size: int
     until: float
@@ -82,7 +82,7 @@ class CollectionCache:
         self._large = large
         self._anonymous = anonymous
         self._clock = clock
-        self._collections = LruMap[tuple[bytes, str], _Kept](limit)
+        self._collections = LruMap[tuple[bytes, str], _CachedTree](limit)
 
     def token(self, token: str) -> str:
         """The given token or the anonymous one. Raises Unauthenticated without either."""
@@ -148,7 +148,7 @@ class CollectionCache:
         return kept.tree
 
     def _keep(self, key: tuple[bytes, str], tree: FileTree, size: int) -> None:
-        self._collections.put(key, _Kept(tree, size, self._clock() + _LIFE), size)
+        self._collections.put(key, _CachedTree(tree, size, self._clock() + _LIFE), size)
 
     async def _parse(self, manifest: str) -> FileTree:
         if len(manifest) > self._large:

@@ -36,7 +36,7 @@ SANDBOX: Final = (
 SAFE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
-def _known() -> MimeTypes:
+def _type_table() -> MimeTypes:
     table = MimeTypes(())
     for suffix in _TEXT:
         table.add_type("text/plain", suffix)
@@ -45,7 +45,7 @@ def _known() -> MimeTypes:
     return table
 
 
-_TYPES: Final = _known()
+_TYPES: Final = _type_table()
 
 
 def media_type_of(name: str) -> str:

@@ -117,11 +117,11 @@ class DaemonService:
     ) -> None:
         # The client has disconnected, was too slow, or does not use TLS.
         with contextlib.suppress(OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError):
-            while await self._one(reader, writer, connection):
+            while await self._answer_request(reader, writer, connection):
                 now = asyncio.get_running_loop().time()
                 self._server.table.wait(connection, now + self._limits.idle_seconds)
 
-    async def _one(
+    async def _answer_request(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
     ) -> bool:
         """Answer one request; whether another may follow on this connection."""

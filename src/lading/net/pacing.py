@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from lading.core.protocols import transfer_rates
-from lading.core.protocols.transfer_rates import Seen, StreamPace
+from lading.core.protocols.transfer_rates import PeriodMeasurements, StreamPace
 
 Account = Callable[[], tuple[float, int] | None]
 _ACCOUNT: Final = Path("/proc/self/schedstat")
@@ -88,7 +88,7 @@ class Pacer:
             return
         account = self._account()
         waited, turns = account if account is not None else (self._late, 0)
-        period = Seen(
+        period = PeriodMeasurements(
             seconds=seconds,
             waited=waited - self._before[0],
             turns=turns - self._before[1],

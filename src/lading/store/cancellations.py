@@ -245,7 +245,7 @@ async def containers_of(
 
 async def with_dependents(tx: Transaction, dialect: Dialect, uuids: Sequence[str]) -> set[str]:
     """The requests among these that others wait for."""
-    return await _found(
+    return await _matching_values(
         tx, dialect, "SELECT dependency_uuid FROM request_dependencies", "dependency_uuid", uuids
     )
 
@@ -257,7 +257,7 @@ async def with_charges(
     found = set[str]()
     for table in ("quota_charges", "quota_waits"):
         select = f"SELECT container_uuid FROM {table}"
-        found |= await _found(tx, dialect, select, "container_uuid", container_uuids)
+        found |= await _matching_values(tx, dialect, select, "container_uuid", container_uuids)
     return found
 
 
@@ -267,7 +267,7 @@ async def unwatch_all(tx: Transaction, dialect: Dialect, uuids: Sequence[str]) -
     await tx.execute(f"DELETE FROM request_dependencies WHERE {condition}", (_texts(uuids),))
 
 
-async def _found(
+async def _matching_values(
     tx: Transaction, dialect: Dialect, select: str, column: str, values: Sequence[str]
 ) -> set[str]:
     """The first values of a query for rows whose column has one of these values."""

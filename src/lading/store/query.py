@@ -117,7 +117,7 @@ class ConditionWriter:
             membership = self._key_among(term.target, term.values)
             return f"NOT ({membership})" if term.negated else membership
         name = self._name(term.target.name)
-        listed = f"{name} IN ({self._wanted(term)})"
+        listed = f"{name} IN ({self._placeholders(term)})"
         if term.target.name == "state" and not _ENDED.isdisjoint(term.values):
             listed = _held_by_many(listed)
         # `not in` includes nulls unless null is in the list.
@@ -136,7 +136,7 @@ class ConditionWriter:
         never_null = _NEVER_NULL.get((self._table, column), ())
         return "".join(f" AND {self._name(name)} IS NOT NULL" for name in never_null)
 
-    def _wanted(self, term: Among) -> str:
+    def _placeholders(self, term: Among) -> str:
         """Placeholders for a list: texts one by one, so that the planner knows their number; other
         values as JSON.
         """

@@ -18,7 +18,7 @@ from lading.supervisor.engines import (
     ignore_fault,
 )
 from lading.supervisor.inputs.staging import Stage
-from lading.supervisor.limits.gpu_locks import Given
+from lading.supervisor.limits.gpu_locks import LockedGpus
 from lading.supervisor.machine import certificates
 from lading.supervisor.supervisor_config import SupervisorConfig
 
@@ -31,7 +31,7 @@ def specify(
     assignment: SupervisorConfig,
     *,
     token: str,
-    gpus: Given,
+    gpus: LockedGpus,
     stdout: int,
     stderr: int,
     notices: int = -1,

@@ -103,7 +103,9 @@ class FormAnswer(msgspec.Struct, frozen=True, kw_only=True):
     page: str = msgspec.field(name="text")
 
 
-_Kept = TypeVar("_Kept", PageSession, OneTimeLink, LoginFlow, ShellTicket, FormAnswer)
+_StoredRecord = TypeVar(
+    "_StoredRecord", PageSession, OneTimeLink, LoginFlow, ShellTicket, FormAnswer
+)
 _Once = TypeVar("_Once", OneTimeLink, LoginFlow, ShellTicket)
 
 
@@ -266,7 +268,7 @@ class SessionStore:
             file.write(nonce + sealed)
         os.utime(path, (now, now))
 
-    def _read(self, path: Path, secret: str, kind: type[_Kept]) -> _Kept | None:
+    def _read(self, path: Path, secret: str, kind: type[_StoredRecord]) -> _StoredRecord | None:
         try:
             data = path.read_bytes()
             plain = _cipher(secret).decrypt(

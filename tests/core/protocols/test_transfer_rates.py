@@ -16,7 +16,7 @@ from lading.core.protocols.transfer_rates import (
     TARGET,
     TURN,
     MinimumRate,
-    Seen,
+    PeriodMeasurements,
     StreamAllowance,
     StreamPace,
     observe,
@@ -27,7 +27,7 @@ LEAST = 8e6
 RATES = st.floats(LEAST, 1e10)
 PACES = st.builds(StreamPace, rate=RATES, is_bound=st.booleans())
 SEEN = st.builds(
-    Seen,
+    PeriodMeasurements,
     seconds=st.floats(PERIOD, 10),
     waited=st.floats(0, 10),
     turns=st.integers(0, 10**5),
@@ -36,13 +36,17 @@ SEEN = st.builds(
 )
 
 
-def seen(*, waited: float = 0.0, turns: int = 0, moved: int = 10**9, called: bool = True) -> Seen:
-    return Seen(seconds=PERIOD, waited=waited, turns=turns, moved=moved, called=called)
+def seen(
+    *, waited: float = 0.0, turns: int = 0, moved: int = 10**9, called: bool = True
+) -> PeriodMeasurements:
+    return PeriodMeasurements(
+        seconds=PERIOD, waited=waited, turns=turns, moved=moved, called=called
+    )
 
 
 @given(PACES, SEEN)
 def test_there_is_a_bound_while_somebody_calls_and_never_below_the_least(
-    pace: StreamPace, one: Seen
+    pace: StreamPace, one: PeriodMeasurements
 ) -> None:
     found = observe(pace, one, least=LEAST)
     assert found.is_bound is one.called
@@ -52,8 +56,10 @@ def test_there_is_a_bound_while_somebody_calls_and_never_below_the_least(
 
 
 @given(RATES, SEEN, st.floats(0, 1))
-def test_who_waits_longer_never_lets_pass_more(rate: float, one: Seen, more: float) -> None:
-    longer = Seen(
+def test_who_waits_longer_never_lets_pass_more(
+    rate: float, one: PeriodMeasurements, more: float
+) -> None:
+    longer = PeriodMeasurements(
         seconds=one.seconds,
         waited=one.waited + more,
         turns=one.turns,

@@ -5,7 +5,7 @@ from msgspec import structs
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling import cloud_limits
 from lading.core.scheduling.cloud_limits import BlockReason, CloudRules, Limits
-from lading.core.scheduling.instance_rooms import Kept, keep, lay_out
+from lading.core.scheduling.instance_rooms import GangReservation, keep, lay_out
 from lading.core.scheduling.instance_types import (
     ContainerShape,
     InstanceType,
@@ -45,17 +45,19 @@ def test_what_holds_no_rank_or_is_of_another_type_is_left_out() -> None:
 
 def test_as_many_rooms_are_kept_as_it_takes() -> None:
     full, half, other = room("full", 4, free=0), room("half", 4, free=2), room("other", 2, free=0)
-    assert keep(GANG, [full, half], KINDS, most=9, each=2, free=0) == Kept(
+    assert keep(GANG, [full, half], KINDS, most=9, each=2, free=0) == GangReservation(
         frozenset({"full", "half"}), 0
     )
-    assert keep(GANG, [full, half], KINDS, most=9, each=2, free=1) == Kept(frozenset({"half"}), 1)
-    assert keep(GANG, [half, room("idle")], KINDS, most=9, each=2, free=1) == Kept(
+    assert keep(GANG, [full, half], KINDS, most=9, each=2, free=1) == GangReservation(
+        frozenset({"half"}), 1
+    )
+    assert keep(GANG, [half, room("idle")], KINDS, most=9, each=2, free=1) == GangReservation(
         frozenset({"idle"}), 1
     )
-    assert keep(GANG, [half, other], KINDS, most=9, each=2, free=0) == Kept(
+    assert keep(GANG, [half, other], KINDS, most=9, each=2, free=0) == GangReservation(
         frozenset({"half", "other"}), 0
     )
-    assert keep(GANG, [half, room("idle")], KINDS, most=9, each=2, free=0) == Kept(
+    assert keep(GANG, [half, room("idle")], KINDS, most=9, each=2, free=0) == GangReservation(
         frozenset({"half", "idle"}), 0
     )
 
@@ -71,7 +73,7 @@ def test_nothing_is_kept_that_would_not_do() -> None:
 
 def test_what_leaves_or_boots_for_others_makes_place_one_day() -> None:
     for other in (room("b", 2, ready=False), room("b", open=False)):
-        assert keep(GANG, [room("a"), other], KINDS, most=9, each=2, free=0) == Kept(
+        assert keep(GANG, [room("a"), other], KINDS, most=9, each=2, free=0) == GangReservation(
             frozenset({"a"}), 0
         )
 

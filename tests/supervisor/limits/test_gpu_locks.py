@@ -11,7 +11,7 @@ from lading.core.errors import ExecutionError, Failure
 from lading.core.gpus.devices import GpuDevice
 from lading.supervisor.container_spec import free_binds
 from lading.supervisor.engines import Bind, Device
-from lading.supervisor.limits.gpu_locks import Given, GpuLocks
+from lading.supervisor.limits.gpu_locks import GpuLocks, LockedGpus
 from lading.supervisor.supervisor_config import SupervisorConfig
 from lading.testing.gpu_machines import add_information, add_instances
 from lading.testing.images import add_driver, make_devices
@@ -34,15 +34,17 @@ def wish(count: int, stack: str = "cuda") -> dict[str, object]:
 
 
 async def test_who_asks_for_none_gets_none(told: SupervisorConfig) -> None:
-    assert await GpuLocks(structs.replace(told, device_root="/none")).take({"ram": 1}) == Given()
-    assert Given().sentence == ""
+    assert (
+        await GpuLocks(structs.replace(told, device_root="/none")).take({"ram": 1}) == LockedGpus()
+    )
+    assert LockedGpus().sentence == ""
 
 
 async def test_the_devices_of_the_gpu_and_those_that_all_need(told: SupervisorConfig) -> None:
     locks = GpuLocks(told)
     given = await locks.take(ONE)
     names = [f"/dev/{name}" for name in ("nvidiactl", "nvidia-uvm", "nvidia0")]
-    assert given == Given(
+    assert given == LockedGpus(
         devices=tuple(Device(f"{told.device_root}{name}", name) for name in names),
         cuda=(0,),
     )

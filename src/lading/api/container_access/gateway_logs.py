@@ -108,7 +108,7 @@ async def serve_gateway_logs(call: ApiCall, container: Container) -> ApiResponse
     if call.method == log_files.PROPFIND:
         return await _describe(call, container, path)
     if path:
-        found = await _ask(call, container, path, "GET", _given(call, "range"))
+        found = await _ask(call, container, path, "GET", _forwarded_header(call, "range"))
         if found is None:
             return None
         pipe, head = found
@@ -254,7 +254,7 @@ def _prefix(call: ApiCall, container: Container) -> str:
     return f"/arvados/v1/container_requests/{call.uuid}/log/{container.uuid}"
 
 
-def _given(call: ApiCall, name: str) -> dict[str, str]:
+def _forwarded_header(call: ApiCall, name: str) -> dict[str, str]:
     return {name.title(): call.headers[name]} if name in call.headers else {}
 
 

@@ -115,12 +115,12 @@ async def authenticate(services: ApiServices, token: str) -> Principal | None:
     if configured is not None:
         return configured
     try:
-        return await _known(services, token, uuid, secret, named)
+        return await _stored_principal(services, token, uuid, secret, named)
     except Unauthenticated:
         accept = services.features[ACCEPT_TOKEN]
         if uuid or accept is None or not await accept(services, token):
             raise
-    return await _known(services, token, uuid, secret, named)
+    return await _stored_principal(services, token, uuid, secret, named)
 
 
 def note_caller(scope: Mapping[str, Any], principal: Principal) -> None:
@@ -153,7 +153,7 @@ async def find_user(services: ApiServices, token: str) -> str:
     return principal.connection_holder("") if principal is not None and is_known else ""
 
 
-async def _known(
+async def _stored_principal(
     services: ApiServices, token: str, uuid: str, secret: str, named: str | None
 ) -> Principal:
     """The principal of a stored token. Raises Unauthenticated."""

@@ -43,7 +43,7 @@ async def get_credential(call: ApiCall) -> ApiResponse:
 async def create_credential(call: ApiCall) -> ApiResponse:
     """A new credential, which its owner may manage."""
     check_may_outlive(call, CREDENTIALS)
-    given = _given(call, None)
+    given = _attributes_to_store(call, None)
     services = call.services
     record = generic.new_record(call, CREDENTIALS, given)
     _check_credential(record)
@@ -67,7 +67,7 @@ async def update_credential(call: ApiCall) -> ApiResponse:
         )
         await authorization.check_writable(tx, CREDENTIALS, old, call.caller)
         check_match(call, old)
-        given = _given(call, old)
+        given = _attributes_to_store(call, old)
         new = {**old, **given, "owner_uuid": old["owner_uuid"]}
         _check_credential(new)
         if new != old:
@@ -134,7 +134,7 @@ def _check_current(clock: ApiClock, record: Record) -> None:
         raise Forbidden("Credential has expired.")
 
 
-def _given(call: ApiCall, stored: Record | None) -> Record:
+def _attributes_to_store(call: ApiCall, stored: Record | None) -> Record:
     """The attributes to store, with the encrypted secret. Raises Invalid."""
     sent = call.attributes(CREDENTIALS)
     given = generic.check_attributes(

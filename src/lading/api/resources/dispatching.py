@@ -80,7 +80,7 @@ async def put_statuses(call: ApiCall) -> ApiResponse:
     items = call.params.get("items")
     if not isinstance(items, dict):
         raise Invalid("items: must be an object with a reason for each container uuid")
-    statuses = {uuid: _said(uuid, status) for uuid, status in items.items()}
+    statuses = {uuid: _wait_reason(uuid, status) for uuid, status in items.items()}
     statuses = await _own_word(call, statuses)
     written = await write_events(call)
     await call.services.features[STATUSES].report(
@@ -109,7 +109,7 @@ async def _own_word(
     return {uuid: status for uuid, status in statuses.items() if status is None or uuid in readable}
 
 
-def _said(uuid: str, status: JSON) -> WaitReason | None:
+def _wait_reason(uuid: str, status: JSON) -> WaitReason | None:
     if not is_uuid(uuid, Infix.CONTAINER):
         raise Invalid(f"items: {uuid[:60]!r} is not the uuid of a container")
     if status in ("", None):

@@ -63,7 +63,7 @@ async def list_contents(call: ApiCall) -> ApiResponse:
     database = call.services.database
     async with database.reading() as tx:
         holder = None if uuid is None else await _holder(tx, call, uuid)
-        parts = _held(
+        parts = _list_parts(
             holder,
             mixed_lists.split(
                 asked, CONTENT, max_limit=limits.MaxItemsPerResponse, beside=_beside(include)
@@ -205,7 +205,7 @@ async def _holder(tx: Transaction, call: ApiCall, uuid: JSON) -> Record:
     )
 
 
-def _held(holder: Record | None, parts: Sequence[MixedListPart]) -> tuple[MixedListPart, ...]:
+def _list_parts(holder: Record | None, parts: Sequence[MixedListPart]) -> tuple[MixedListPart, ...]:
     """The parts of the list. For a filter group its filters are added, and types that they exclude
     are left out.
     """

@@ -74,7 +74,7 @@ _NAMES: Final = tuple(column.name for column in LOGS.columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _NextEvent:
     """The next event of a webhook: `log_id` is the position after it, `body` the CloudEvent or
     None when the rows up to there have none for it. `is_letter`: a dead letter is sent again.
     """
@@ -290,19 +290,19 @@ class WebhookWorker:
 
     async def _find_next(
         self, webhook: Record, position: WebhookPosition, principal: Principal
-    ) -> _Found:
+    ) -> _NextEvent:
         if position.queued:
             # The row may have been deleted meanwhile, and then a later one is the first.
             events, _ = await self._read(position.queued - 1)
             queued = [event for event in events if event.id == position.queued]
             body = await self._body(webhook, queued[0], principal) if queued else None
-            return _Found(log_id=position.queued, body=body, is_letter=True)
+            return _NextEvent(log_id=position.queued, body=body, is_letter=True)
         events, end = await self._read(position.position)
         for log_event in events:
             body = await self._body(webhook, log_event, principal)
             if body is not None:
-                return _Found(log_id=log_event.id, body=body)
-        return _Found(log_id=end)
+                return _NextEvent(log_id=log_event.id, body=body)
+        return _NextEvent(log_id=end)
 
     async def _body(self, webhook: Record, event: LogEvent, principal: Principal) -> Record | None:
         """The CloudEvent that a webhook gets; None if it does not get this event."""
@@ -336,7 +336,7 @@ class WebhookWorker:
             properties=properties,
         )
 
-    async def _pass(self, position: WebhookPosition, next_row: _Found) -> bool:
+    async def _pass(self, position: WebhookPosition, next_row: _NextEvent) -> bool:
         """Store that there is no event up to a row; whether there may be one behind it."""
         uuid = position.webhook_uuid
         if not next_row.is_letter and next_row.log_id == position.position:
@@ -348,7 +348,9 @@ class WebhookWorker:
             moved = replace(position, position=next_row.log_id)
             return await webhooks.save(tx, moved, self._lease())
 
-    async def _follow(self, position: WebhookPosition, next_row: _Found, answer: Answer) -> bool:
+    async def _follow(
+        self, position: WebhookPosition, next_row: _NextEvent, answer: Answer
+    ) -> bool:
         """Store the end of an attempt; whether another may follow at once."""
         now = self._services.clock.now()
         decided = decide_again if next_row.is_letter else decide

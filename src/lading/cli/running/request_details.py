@@ -174,7 +174,7 @@ def _describe_container(request: Record, container: Record) -> list[tuple[str, s
         ("container", container["uuid"]),
         ("  state", shown_container(container)),
         ("  reused", "yes" if is_reused(request, container) else "no"),
-        ("  given", _given(request["runtime_constraints"], container)),
+        ("  given", _granted_resources(request["runtime_constraints"], container)),
         ("  started", container["started_at"] or ""),
         ("  took", _took(container)),
         *((f"  {name}", amount) for name, amount in usage.describe(container)),
@@ -185,7 +185,7 @@ def _describe_container(request: Record, container: Record) -> list[tuple[str, s
     ]
 
 
-def _given(asked: Mapping[str, Any], container: Record) -> str:
+def _granted_resources(asked: Mapping[str, Any], container: Record) -> str:
     """The resources that a container got, if ranges were requested."""
     got = container.get("runtime_constraints") or {}
     if not any(isinstance(asked.get(name), list) for name in ("vcpus", "ram")):

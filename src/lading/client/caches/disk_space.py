@@ -64,7 +64,7 @@ def lacks_room(path: str | Path, reserve: Amount, *, need: int = 0) -> str:
     disk = read_disk(path)
     reserved = disk_space.reserve(disk.total, reserve)
     left = disk_space.room(disk, reserved)
-    return _told(path, disk, reserved) if left.size < need or left.files < 0 else ""
+    return _full_disk_message(path, disk, reserved) if left.size < need or left.files < 0 else ""
 
 
 def check_room(directory: Path, reserve: Amount, *, need: int, subject: str) -> None:
@@ -84,10 +84,10 @@ def is_short(path: str | Path, reserve: Amount) -> str:
     """
     disk = read_disk(path)
     reserved = disk_space.reserve(disk.total, reserve)
-    return _told(path, disk, reserved) if disk_space.is_short(disk, reserved) else ""
+    return _full_disk_message(path, disk, reserved) if disk_space.is_short(disk, reserved) else ""
 
 
-def _told(path: str | Path, disk: FileSystemSpace, reserved: Amount) -> str:
+def _full_disk_message(path: str | Path, disk: FileSystemSpace, reserved: Amount) -> str:
     files = f" and room for {disk.free.files} files" if disk.total.files else ""
     return (
         f"the disk of {path} is almost full: {format_bytes(disk.free.size)}{files} are free, and"

@@ -41,7 +41,7 @@ class StepPreview:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Found:
+class _StepFacts:
     """Facts known of a step while other steps are examined."""
 
     reused: str | None = None
@@ -57,7 +57,7 @@ async def preview_pipeline(api: ApiClient, items: Sequence[Mapping[str, Any]]) -
     Invalid for a name of a later step, and the errors of the API for a step that it would refuse.
     """
     needs = [_needed(number, item) for number, item in enumerate(items)]
-    previews = [_Found() for _ in items]
+    previews = [_StepFacts() for _ in items]
     tasks: list[asyncio.Task[None]] = []
     gate = asyncio.Semaphore(_CALLS)
 
@@ -92,7 +92,7 @@ def summary(steps: Sequence[StepPreview]) -> str:
     return f"{sentence}, {len(running)} to run{why}"
 
 
-async def _ask(api: ApiClient, item: Record, preview: _Found) -> None:
+async def _ask(api: ApiClient, item: Record, preview: _StepFacts) -> None:
     answer = await api.action("container_requests", None, "preview", body=item)
     near = answer.get("nearest") or {}
     if answer["decision"] == "reuse":
@@ -135,7 +135,7 @@ def _needed(number: int, item: Mapping[str, Any]) -> list[int]:
     return list(dict.fromkeys(steps))
 
 
-def _bound(item: Mapping[str, Any], previews: Sequence[_Found]) -> Record:
+def _bound(item: Mapping[str, Any], previews: Sequence[_StepFacts]) -> Record:
     """The attributes with contents in place of the outputs of steps that are reused."""
     mounts = {}
     for target, mount in (item.get("mounts") or {}).items():
@@ -155,7 +155,7 @@ def _bound(item: Mapping[str, Any], previews: Sequence[_Found]) -> Record:
 
 
 async def _with_history(
-    api: ApiClient, items: Sequence[Mapping[str, Any]], previews: Sequence[_Found]
+    api: ApiClient, items: Sequence[Mapping[str, Any]], previews: Sequence[_StepFacts]
 ) -> list[StepPreview]:
     names = [str(item.get("name") or "") for item in items]
     unknown = {
@@ -177,7 +177,7 @@ async def _with_history(
     ]
 
 
-def _step(name: str, preview: _Found, container: Record | None) -> StepPreview:
+def _step(name: str, preview: _StepFacts, container: Record | None) -> StepPreview:
     if preview.reused is not None:
         return StepPreview(name=name, reused=preview.reused, seconds=0.0, cost=0.0)
     seconds, cost = None, None

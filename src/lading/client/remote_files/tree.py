@@ -184,7 +184,7 @@ class RemoteFiles:
 
         _check_target(location, address, await self._present(location))
         change = Change(files={location.path: file}, check=check if exclusive else None)
-        await self._change(await self._made(location), change)
+        await self._change(await self._collection_uuid(location), change)
 
     async def make_directory(
         self, address: str, *, parents: bool = True, exist_ok: bool = False
@@ -200,7 +200,7 @@ class RemoteFiles:
             raise FileIsThere(f"{plain_path(address)}: is there already")
         if not parents and location.path:
             await self.entry(parent_of(plain_path(address)))
-        uuid = await self._made(location)
+        uuid = await self._collection_uuid(location)
         if not location.path:
             return
 
@@ -281,7 +281,7 @@ class RemoteFiles:
             if goal.path == origin.path:
                 return
             raise Invalid(f"{plain_path(source)}: cannot be copied or moved into itself")
-        uuid = await self._made(goal)
+        uuid = await self._collection_uuid(goal)
         if is_same:
             sources = {goal.path: f"current/{origin.path}"}
             sources |= {origin.path: ""} if moves else {}
@@ -353,7 +353,7 @@ class RemoteFiles:
             node = node.entries.get(name) if node is not None else None
         return node
 
-    async def _made(self, location: StoredPlace) -> str:
+    async def _collection_uuid(self, location: StoredPlace) -> str:
         """The uuid of the collection of a location, which is made where it is missing."""
         if location.collection:
             _check_writable(location, location.collection)

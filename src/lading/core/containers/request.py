@@ -226,7 +226,7 @@ def create(
     `requesting_container_uuid`, that container. The server checks whether the caller may write to
     the owner, and whether `runtime_token` is valid. Raises Invalid naming the attribute.
     """
-    sent = _known(attributes)
+    sent = _known_attributes(attributes)
     values: JsonObject = {
         "owner_uuid": owner_uuid,
         "container_count_max": policy.max_retry_attempts,
@@ -288,7 +288,7 @@ def _changed(
 ) -> JsonObject:
     """Written values that differ from the stored ones and may be written in the present state."""
     values: JsonObject = {}
-    for name, value in _known(changes).items():
+    for name, value in _known_attributes(changes).items():
         fresh = _stored(request, name, value, policy=policy)
         if _is_unchanged(request, name, fresh):
             continue
@@ -390,7 +390,7 @@ def is_abandoned(container_state: ContainerState, requests: Iterable[ContainerRe
     )
 
 
-def _known(sent: Mapping[str, Json]) -> JsonObject:
+def _known_attributes(sent: Mapping[str, Json]) -> JsonObject:
     accepted: JsonObject = {}
     for name, value in sent.items():
         if name in IGNORED:
@@ -493,7 +493,7 @@ def _checked_change(
         values = {**values, "scheduling_parameters": scheduling}
     if after.state is RequestState.FINAL and "state" in values:
         values = {**values, **WIPED}
-    wanted = _wanted(after, adopted=adopted, committing=committing)
+    wanted = _container_effects(after, adopted=adopted, committing=committing)
     if not new:
         return _change(request, values, *wanted)
     if scheduling is not after.scheduling_parameters:
@@ -509,7 +509,7 @@ def _derived(after: ContainerRequest, values: JsonObject) -> JsonObject:
     return {**with_sources(after.depends_on, after.mounts), **secrets}
 
 
-def _wanted(
+def _container_effects(
     after: ContainerRequest, *, adopted: Json, committing: bool
 ) -> tuple[RequestEffect, ...]:
     """The effect that gives the request its container."""

@@ -91,8 +91,8 @@ def find_gpus(
     """The GPUs in the names of device files, relative to /dev. `makers` has the PCI numbers of the
     makers of render nodes, as far as the kernel names them.
     """
-    nvidia = _found(names, _NVIDIA, CUDA, 0)
-    renders = _found(names, _RENDER, ROCM, _FIRST_RENDER)
+    nvidia = _matching_devices(names, _NVIDIA, CUDA, 0)
+    renders = _matching_devices(names, _RENDER, ROCM, _FIRST_RENDER)
     shared = {}
     if nvidia:
         shared[CUDA] = tuple(name for name in _NVIDIA_SHARED if name in names)
@@ -185,7 +185,7 @@ def rocm_target(version: int) -> str:
     return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
 
 
-def _found(
+def _matching_devices(
     names: Collection[str], pattern: re.Pattern[str], stack: str, first: int
 ) -> list[GpuDevice]:
     gpus = [

@@ -53,7 +53,7 @@ class StreamPace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class PeriodMeasurements:
     """Measurements of a period of `seconds`.
 
     `waited`: seconds in which the process had work and no processor; `turns`: how often it got one;
@@ -85,7 +85,7 @@ class StreamAllowance:
         return StreamAllowance(left=filled - size, at=now)
 
 
-def observe(pace: StreamPace, period: Seen, *, least: float) -> StreamPace:
+def observe(pace: StreamPace, period: PeriodMeasurements, *, least: float) -> StreamPace:
     """The pace after a period; the rate is never below `least`."""
     if not period.called or not pace.is_bound:
         return replace(pace, is_bound=period.called)

@@ -122,7 +122,7 @@ def times(old: Record, changes: Record, *, now: str, lifetimes: Lifetimes) -> Re
     """The three attributes after a write; empty if it names none of them. Raises Invalid."""
     if not any(name in changes for name in TIMES):
         return {}
-    trash_at, delete_at = _wanted(old, changes, now)
+    trash_at, delete_at = _requested_times(old, changes, now)
     if trash_at is None:
         if delete_at is not None:
             raise Invalid("delete_at: must be set together with trash_at")
@@ -136,7 +136,7 @@ def times(old: Record, changes: Record, *, now: str, lifetimes: Lifetimes) -> Re
     return {"trash_at": trash_at, "delete_at": delete_at, "is_trashed": trash_at <= now}
 
 
-def _wanted(old: Record, changes: Record, now: str) -> tuple[str | None, str | None]:
+def _requested_times(old: Record, changes: Record, now: str) -> tuple[str | None, str | None]:
     """`trash_at` and `delete_at` as the client means them; a None `delete_at` is to be chosen."""
     if "trash_at" in changes:
         return changes["trash_at"], changes.get("delete_at")

@@ -264,8 +264,8 @@ def _triple(entry: JSON, kind: RecordType) -> Expression:
     if isinstance(attribute, list):
         if not attribute:
             raise Invalid("Invalid attribute [] in filter: name at least one")
-        return Either(tuple(_one(name, operator, operand, kind) for name in attribute))
-    return _one(attribute, operator, operand, kind)
+        return Either(tuple(_parse_condition(name, operator, operand, kind) for name in attribute))
+    return _parse_condition(attribute, operator, operand, kind)
 
 
 def _has_nul(value: JSON) -> bool:
@@ -303,16 +303,18 @@ def _stored(name: str, kind: RecordType, attribute: str, *, plain: bool = False)
     return found
 
 
-def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Expression:
+def _parse_condition(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Expression:
     if not isinstance(attribute, str):
         raise Invalid(f"Invalid attribute {shorten(attribute)} in filter: must be a string")
     name = attribute.removeprefix(f"{kind.plural}.")
     if kind is REQUESTS and name.startswith("container."):
         # `access.check_filters` decides later whether the token may ask about containers.
-        return OfContainer(_one(name[len("container.") :], operator, operand, CONTAINERS))
+        return OfContainer(
+            _parse_condition(name[len("container.") :], operator, operand, CONTAINERS)
+        )
     if kind is WORKFLOWS and name.startswith("collection."):
         # Checked as a filter on collections, though no workflow has a collection here.
-        _one(name[len("collection.") :], operator, operand, COLLECTIONS)
+        _parse_condition(name[len("collection.") :], operator, operand, COLLECTIONS)
         return Constant(False)
     if name == "any":
         return _any(operator, operand, kind)

@@ -28,7 +28,7 @@ _Table = dict[str, dict[Signature, dict[str, None]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class GangReservation:
     """Rooms that are kept for a gang, and a number of places for VMs that are not there yet."""
 
     rooms: frozenset[str]
@@ -70,7 +70,7 @@ def keep(
     most: int,
     each: int,
     free: int,
-) -> Kept | None:
+) -> GangReservation | None:
     """The rooms to keep for a gang; None when all of them would not be enough.
 
     `types` are the eligible ones, `rooms` all that there are, `most` how many ranks may be on any
@@ -101,7 +101,7 @@ def keep(
     # Rooms that leave or boot for others free a place in the quota one day; those of other types
     # are counted above already.
     later = _later(rooms, types) - len(wrong)
-    return None if left > each * later else Kept(frozenset(kept_rooms), places)
+    return None if left > each * later else GangReservation(frozenset(kept_rooms), places)
 
 
 def _usable(

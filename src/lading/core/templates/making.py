@@ -136,7 +136,7 @@ def make_version(
         schema = _schema(name, default, bound.bindings, wish.keywords)
         _check_equal(name, schema, bound.bindings, requests)
         properties[name], bindings[name] = schema, bound.bindings
-        notes.append(_told(name, bound, requests))
+        notes.append(_binding_sentence(name, bound, requests))
     for request in requests:
         if telling := [name for name in request.get("environment") or {} if is_telling(name)]:
             notes.append(
@@ -233,7 +233,9 @@ def _is_argument(bindings: Sequence[ParameterBinding]) -> bool:
     return any(binding.kind is BindingKind.COMMAND and not binding.prefix for binding in bindings)
 
 
-def _told(name: str, bound: FoundBindings, requests: Sequence[Mapping[str, Any]]) -> str:
+def _binding_sentence(
+    name: str, bound: FoundBindings, requests: Sequence[Mapping[str, Any]]
+) -> str:
     def labels(bindings: Sequence[ParameterBinding]) -> str:
         shown = dict.fromkeys(label(binding, requests[binding.step]) for binding in bindings)
         more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""

@@ -78,7 +78,7 @@ async def wanted_below(
     tx: Transaction, container_uuids: Collection[str], *, most: int
 ) -> list[str]:
     """Some unfinished containers of Committed requests made by these containers."""
-    return await _wanted(tx, "requesting_container_uuid", container_uuids, most=most)
+    return await _requested_containers(tx, "requesting_container_uuid", container_uuids, most=most)
 
 
 async def wanted_by(tx: Transaction, owners: Sequence[str], *, most: int) -> list[str]:
@@ -86,13 +86,17 @@ async def wanted_by(tx: Transaction, owners: Sequence[str], *, most: int) -> lis
     uuids: dict[str, None] = {}
     for start in range(0, len(owners), CHUNK):
         chunk = owners[start : start + CHUNK]
-        uuids |= dict.fromkeys(await _wanted(tx, "owner_uuid", chunk, most=most - len(uuids)))
+        uuids |= dict.fromkeys(
+            await _requested_containers(tx, "owner_uuid", chunk, most=most - len(uuids))
+        )
         if len(uuids) >= most:
             break
     return list(uuids)
 
 
-async def _wanted(tx: Transaction, column: str, values: Collection[str], *, most: int) -> list[str]:
+async def _requested_containers(
+    tx: Transaction, column: str, values: Collection[str], *, most: int
+) -> list[str]:
     marks = ", ".join("?" for _ in values)
     rows = await tx.fetch(
         "SELECT DISTINCT r.container_uuid FROM container_requests r"

@@ -30,7 +30,7 @@ from lading.supervisor.gang import output_archive
 from lading.supervisor.gang.remote_rank_client import Invitation
 from lading.supervisor.journal import CONTAINER_STEP, JournalHeader, RunJournal, StepMark
 from lading.supervisor.limits.disk_limits import DiskWatch
-from lading.supervisor.limits.gpu_locks import Given
+from lading.supervisor.limits.gpu_locks import LockedGpus
 from lading.supervisor.logs import Log
 from lading.supervisor.preparation import Preparation
 from lading.supervisor.process.serving import take_own_mounts
@@ -210,7 +210,7 @@ class RemoteRank:
             await transport.close()
 
     def _spec(
-        self, session: SupervisorSession, preparation: Preparation, gpus: Given
+        self, session: SupervisorSession, preparation: Preparation, gpus: LockedGpus
     ) -> ContainerSpec:
         if preparation.stage is None:
             raise ExecutionError("the mounts were not made")

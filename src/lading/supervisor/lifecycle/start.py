@@ -12,7 +12,7 @@ from lading.supervisor.ending import LAST_CALL
 from lading.supervisor.engines import ContainerSpec, Spread
 from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.lifecycle.run import ContainerRun
-from lading.supervisor.limits.gpu_locks import Given
+from lading.supervisor.limits.gpu_locks import LockedGpus
 from lading.supervisor.logs import RANKS, STDERR, STDOUT
 from lading.supervisor.session import GivenBack
 
@@ -133,7 +133,7 @@ async def _settle_gateway(run: ContainerRun, refused: str) -> None:
         run.log.say(f"nobody can enter this container: {refused}")
 
 
-def _specify(run: ContainerRun, stage: Stage, gpus: Given) -> ContainerSpec:
+def _specify(run: ContainerRun, stage: Stage, gpus: LockedGpus) -> ContainerSpec:
     return specify(
         run.session.container,
         stage,

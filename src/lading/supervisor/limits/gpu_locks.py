@@ -38,7 +38,7 @@ _LONGEST_PATH = 8192
 _PAUSE = 0.1
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
+class LockedGpus(msgspec.Struct, frozen=True, kw_only=True):
     """Result of locking: device files, and the driver's files and variables with them; else the
     numbers of its NVIDIA GPUs, for a program of NVIDIA that adds these. `notes` are for the log.
     """
@@ -71,7 +71,7 @@ class GpuLocks:
 
     async def take(
         self, constraints: Mapping[str, object], *, patience: float = _PATIENCE
-    ) -> Given:
+    ) -> LockedGpus:
         """Lock as many as requested. Raises ExecutionError(NODE) when this machine has none of that
         kind, or none free.
 
@@ -79,7 +79,7 @@ class GpuLocks:
         """
         gpu = constraints.get("gpu")
         if not isinstance(gpu, Mapping) or not gpu.get("device_count"):
-            return Given()
+            return LockedGpus()
         asked = requested_gpus(constraints)
         gpus = await asyncio.to_thread(self._find)
         suited = self._suited(gpus, asked)
@@ -104,7 +104,7 @@ class GpuLocks:
             self.release()
             raise
         self.taken = locked
-        return Given(
+        return LockedGpus(
             devices=files.devices,
             binds=files.binds,
             environment=files.environment,

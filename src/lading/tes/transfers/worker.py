@@ -162,7 +162,7 @@ class TransferWorker:
         last_note = [transfer.note]
         try:
             work = self._carry_out(transfer, lambda note: last_note.__setitem__(0, note))
-            await self._held(transfer, work, last_note)
+            await self._work_while_held(transfer, work, last_note)
         except TransferFailed as error:
             event(_logger, "transfer failed", request=uuid, error=error.message)
             await self._end(uuid, TransferPhase.FAILED, error.message)
@@ -192,7 +192,7 @@ class TransferWorker:
             held_until=self._later(_FAULT_PAUSE),
         )
 
-    async def _held(
+    async def _work_while_held(
         self, transfer: TaskTransfer, work: Awaitable[None], last_note: list[str]
     ) -> None:
         """Do the work while the transfer is held and its task wanted."""

@@ -51,7 +51,7 @@ async def end_address(visit: Visit) -> Response:
     if token not in tokens:
         raise NotFound("There is no such address")
     await visit.api.delete("api_client_authorizations", token)
-    return visit.redirect(_place(uuid))
+    return visit.redirect(_access_address(uuid))
 
 
 async def _page(visit: Visit, *, new_address: Record | None) -> Response:
@@ -87,7 +87,7 @@ async def give(visit: Visit) -> Response:
     party = await sharing.find_party(visit.api, who, uuid[:5])
     may_enter = bool(visit.field("enter"))
     await sharing.share_with(visit.api, uuid, party, f"can_{level}", may_enter=may_enter)
-    return visit.redirect(_place(uuid))
+    return visit.redirect(_access_address(uuid))
 
 
 async def remove(visit: Visit) -> Response:
@@ -95,12 +95,12 @@ async def remove(visit: Visit) -> Response:
     uuid, party = _named(visit), visit.field("who")
     if not await sharing.unshare_with(visit.api, uuid, party):
         raise NotFound("They have no access by a link")
-    return visit.redirect(_place(uuid))
+    return visit.redirect(_access_address(uuid))
 
 
 def _named(visit: Visit) -> str:
     return entries.need_uuid(visit, *_KINDS)
 
 
-def _place(uuid: str) -> str:
+def _access_address(uuid: str) -> str:
     return f"/ui/access/{uuid}"

@@ -17,7 +17,9 @@ _HEAD: Final = 1024
 
 async def describe(visit: Visit, request: str, container: str) -> str:
     """The name of the machine, or the sentence of the dispatcher; "" if neither is known."""
-    return await _named(visit, request, container) or await _told(visit, request, container)
+    return await _named(visit, request, container) or await _placement_sentence(
+        visit, request, container
+    )
 
 
 async def _named(visit: Visit, request: str, container: str) -> str:
@@ -30,7 +32,7 @@ async def _named(visit: Visit, request: str, container: str) -> str:
     return machine_name(answer.body.decode(errors="replace"))
 
 
-async def _told(visit: Visit, request: str, container: str) -> str:
+async def _placement_sentence(visit: Visit, request: str, container: str) -> str:
     try:
         why = await visit.api.action("container_requests", request, "why", method="GET")
     except LadingError:

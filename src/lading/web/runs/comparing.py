@@ -122,7 +122,7 @@ async def _values(visit: Visit, view: RunView, before: RunReference) -> dict[str
     return {
         "before": earlier,
         "before_row": row,
-        "before_place": _place(earlier),
+        "before_place": _run_address(earlier),
         "first": _row(first) if first else None,
         "is_equal": _is_equal(comparison),
         "values": (
@@ -159,7 +159,7 @@ async def _suggestions(visit: Visit, view: RunView) -> list[tuple[str, str]]:
     return [*attempts, *others]
 
 
-def _place(run: Record) -> str:
+def _run_address(run: Record) -> str:
     query = f"?attempt={run['attempt']}" if len(run["attempts"]) > 1 else ""
     return f"/ui/runs/{run['uuid']}{query}"
 

@@ -52,7 +52,7 @@ _LOGGED_OUT: Final = "You have logged out, so the shell was ended."
 _logger = logging.getLogger("lading.web.shell")
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _BrowserMessage(msgspec.Struct, frozen=True):
     """A text message of the browser."""
 
     ticket: str = ""
@@ -116,7 +116,7 @@ async def _converse(visit: Visit, socket: WebSocket) -> str:
 
 @asynccontextmanager
 async def _entered(
-    visit: Visit, ticket: ShellTicket, first: _Said
+    visit: Visit, ticket: ShellTicket, first: _BrowserMessage
 ) -> AsyncGenerator[ContainerTerminal]:
     """A terminal by the API, which checks the caller and records the session."""
     open_terminal = await asyncio.to_thread(_load)
@@ -223,14 +223,14 @@ async def _receive(socket: WebSocket) -> tuple[str, bytes]:
     return text, data
 
 
-def _parse(message: str) -> _Said:
+def _parse(message: str) -> _BrowserMessage:
     try:
-        return msgspec.json.decode(message, type=_Said)
+        return msgspec.json.decode(message, type=_BrowserMessage)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise Malformed("the message is no JSON of a terminal") from None
 
 
-def _size(message: _Said) -> tuple[int, int] | None:
+def _size(message: _BrowserMessage) -> tuple[int, int] | None:
     """Columns and rows of a message; None if they are none."""
     if 0 < message.columns <= _MOST_CELLS and 0 < message.rows <= _MOST_CELLS:
         return message.columns, message.rows

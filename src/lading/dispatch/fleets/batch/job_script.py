@@ -134,7 +134,7 @@ def write(site: JobSite, tasks: Sequence[Task], dialect: ScriptDialect) -> bytes
         f"export {name}={shlex.quote(value)}\n" for name, value in sorted(site.environment.items())
     )
     chosen = "".join(
-        f"{index})\n    uuid={task.uuid}\n    {_given(site, task, dialect)}\n    ;;\n"
+        f"{index})\n    uuid={task.uuid}\n    {_assignment_line(site, task, dialect)}\n    ;;\n"
         for index, task in enumerate(tasks)
     )
     command = " ".join(shlex.quote(word) for word in site.command)
@@ -176,7 +176,7 @@ def certificate_path(site: JobSite) -> str:
     )
 
 
-def _given(site: JobSite, task: Task, dialect: ScriptDialect) -> str:
+def _assignment_line(site: JobSite, task: Task, dialect: ScriptDialect) -> str:
     if dialect.is_private or not site.secrets:
         return f"given={shlex.quote(_assignment(site, task, dialect))}"
     path = shlex.quote(f"{site.secrets}/{task.uuid}")

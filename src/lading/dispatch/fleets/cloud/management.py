@@ -75,14 +75,14 @@ class Management:
         return _json({"items": self._entries()})
 
     async def _container(self, call: HttpCall) -> HttpAnswer:
-        uuid = _wanted(call.query, "container_uuid")
+        uuid = _required_parameter(call.query, "container_uuid")
         entries = [entry for entry in self._entries() if entry["container"]["uuid"] == uuid]
         if not entries:
             raise NotFound(f"{uuid}: this dispatcher has no such container")
         return _json(entries[0])
 
     async def _kill_container(self, call: HttpCall) -> HttpAnswer:
-        uuid = _wanted(call.form, "container_uuid", call.query)
+        uuid = _required_parameter(call.form, "container_uuid", call.query)
         # A waiting container is cancelled by its requests, not here.
         if self._fleet.place(uuid) is None:
             raise NotFound(f"{uuid}: it is on no instance of this dispatcher")
@@ -108,7 +108,7 @@ class Management:
         return _json({**_gone(record), "texts": texts})
 
     async def _order(self, order: str, call: HttpCall) -> HttpAnswer:
-        name = _wanted(call.form, "instance_id", call.query)
+        name = _required_parameter(call.form, "instance_id", call.query)
         machine = self._fleet.pool.by_name().get(name)
         if machine is None or machine.instance is None:
             raise NotFound(f"{name}: this dispatcher has no such instance")
@@ -231,7 +231,9 @@ def _reason(fields: Mapping[str, object], more: Mapping[str, str]) -> str:
     return str(fields.get("reason") or more.get("reason") or "no reason was given")
 
 
-def _wanted(fields: Mapping[str, object], name: str, more: Mapping[str, str] | None = None) -> str:
+def _required_parameter(
+    fields: Mapping[str, object], name: str, more: Mapping[str, str] | None = None
+) -> str:
     value = fields.get(name) or (more or {}).get(name)
     if not isinstance(value, str) or not value:
         raise RequestError(f"{name} parameter not provided")

@@ -256,7 +256,7 @@ class AzureProvider:
 
     def _add_machine(self, name: str, spec: InstanceSpec) -> None:
         answer = self._line.ask(
-            "PUT", self._machine(name), params=_COMPUTE, body=self._wanted(name, spec)
+            "PUT", self._machine(name), params=_COMPUTE, body=self._instance_body(name, spec)
         )
         # The order was taken; a lack of capacity shows only at the end of the operation.
         at = answer.headers.get("azure-asyncoperation", "")
@@ -279,7 +279,7 @@ class AzureProvider:
 
         wait_for(done, longest=_WAIT, pause=_PAUSE)
 
-    def _wanted(self, name: str, spec: InstanceSpec) -> dict[str, Any]:
+    def _instance_body(self, name: str, spec: InstanceSpec) -> dict[str, Any]:
         chosen, kind = self._settings, spec.kind
         disk = {"managedDisk": {"storageAccountType": chosen.disk_type}, "deleteOption": "Delete"}
         storage: dict[str, Any] = {

@@ -103,7 +103,7 @@ class GoogleProvider:
             f"compute-{_legal(self._settings.set_id)[:32].replace('_', '-')}-{secrets.token_hex(8)}"
         )
         try:
-            self._finish(self._line.ask("POST", self._path(), body=self._wanted(name, spec)))
+            self._finish(self._line.ask("POST", self._path(), body=self._instance_body(name, spec)))
         except Missing as error:
             raise error.at_creation() from error
         except LadingError:
@@ -177,7 +177,7 @@ class GoogleProvider:
         """Close the connection."""
         self._line.close()
 
-    def _wanted(self, name: str, spec: InstanceSpec) -> dict[str, Any]:
+    def _instance_body(self, name: str, spec: InstanceSpec) -> dict[str, Any]:
         chosen, kind = self._settings, spec.kind
         zone = f"zones/{chosen.zone}"
         disk_type = {"diskType": f"{zone}/diskTypes/{chosen.disk_type}"}

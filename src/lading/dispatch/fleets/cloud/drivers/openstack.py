@@ -115,7 +115,7 @@ class OpenStack:
                 f"configuration: InstanceTypes.{spec.kind.name}.ProviderType:"
                 f" {spec.kind.provider_type!r}; OpenStack has the flavors {known}"
             )
-        wanted = self._wanted(spec, flavor)
+        wanted = self._instance_body(spec, flavor)
         if spec.public_key:
             wanted["key_name"] = self._key(spec.public_key)
         try:
@@ -168,7 +168,7 @@ class OpenStack:
         """Close the connection."""
         self._line.close()
 
-    def _wanted(self, spec: InstanceSpec, flavor: str) -> dict[str, Any]:
+    def _instance_body(self, spec: InstanceSpec, flavor: str) -> dict[str, Any]:
         chosen = self._settings
         body: dict[str, Any] = {
             "name": f"{self._prefix}{secrets.token_hex(8)}",
