@@ -9,9 +9,9 @@ Any number of processes read and write the packs of a directory. A writer holds 
 before it reads the records of others until its own are synced, so that all records have one order.
 A reader holds no lock: bytes of a pack never change, and it reads up to the last intact record.
 
-What may follow that record was left by a writer that died or a power cut, and was not
-acknowledged: nothing is appended to such a pack; a new one is begun. So is it after a failed write
-or sync, whose records are cut off. Compaction returns that space.
+Bytes after that record were left by a writer that died or by a power cut. Nobody acknowledged them.
+Nothing is appended to such a pack; a new one is begun. So is it after a failed write or sync, whose
+records are cut off. Compaction returns that space.
 
 Compaction writes the present blocks of a pack again, syncs them, and then removes the pack. When
 it is interrupted, the later records count, and the pack is removed by the next compaction.

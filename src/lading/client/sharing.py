@@ -2,8 +2,8 @@
 the page.
 
 A request is shared with its records (`shared_records`): its log and its output have links of their
-own, its container follows the request. Those links name the request in their properties: they end
-with its access, and access that was given to the log or the output itself does not. A link of the
+own, its container follows the request. These links name the request in their properties, and end
+with its access. Access that was given to the log or the output itself does not end. A link of the
 class `container_access` also lets a user into the containers of the request.
 
 Source: docs/spec/api, section Links.

@@ -67,7 +67,7 @@ class StreamedResponse(msgspec.Struct, frozen=True):
     chunks: AsyncIterator[bytes]
 
     async def read(self) -> bytes:
-        """The rest of the body."""
+        """The bytes of the body that were not read yet."""
         return b"".join([chunk async for chunk in self.chunks])
 
 

@@ -1,4 +1,4 @@
-"""Pages of long lists: each begins after the last row of the page before it, so that rows made
+"""Pages of long lists. Each begins after the last row of the page before it. So rows made
 meanwhile neither hide nor repeat others, and a far page is as quick as the first one.
 
 Conditions that few records meet would have the server look through all of them. A search looks at

@@ -137,7 +137,9 @@ async def _log_in(visit: Visit, token: str, target: str) -> Response:
 async def begin_session(
     visit: Visit, *, token: str, token_uuid: str, user: Record, target: str, logout_url: str = ""
 ) -> Response:
-    """Begin a session of a user, and lead to `target`. The others: see PageSession."""
+    """Begin a session of a user, and lead to `target`. PageSession tells of `token_uuid` and
+    `logout_url`.
+    """
     name = user.get("full_name") or user.get("username") or user["uuid"]
     session = PageSession(
         token=token,

@@ -1,9 +1,9 @@
 """Sessions of browsers, one-time links and tickets, and the latest answers to forms, as files in a
 directory of the server.
 
-A secret that only the browser has names the session. The file is named by a hash of the secret, and
-its content, the API token among it, is sealed with a key from the secret: a reader of the files can
-neither take over a session nor use its token. Servers that share the directory share the sessions.
+A secret that only the browser has names the session. A hash of the secret names the file. A key
+from the secret seals the content, the API token among it. So a reader of the files can neither take
+over a session nor use its token. Servers that share the directory share the sessions.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class SessionStore:
 
     async def keep_answer(self, holder: str, page: str) -> str | None:
         """Keep the page that answered a form of the session with the secret `holder`, in place of
-        its oldest one; its name, or None while another answer is being kept.
+        its oldest one. Returns its name, or None while another answer is being kept.
         """
         return await asyncio.to_thread(self._keep_answer, holder, page)
 

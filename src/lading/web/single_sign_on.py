@@ -1,8 +1,8 @@
 """Login with OpenID Connect: sends a browser to the configured provider, and takes the answer.
 
 The API speaks to the provider; the page binds a login to a browser. The state of a login that has
-begun is sealed with the secret of a cookie and used once: an answer of the provider that comes from
-another browser, late or for a second time is refused.
+begun is sealed with the secret of a cookie, and used once. An answer of the provider is refused if
+it comes from another browser, late or for a second time.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ Pages have a `PageSize`. A page is read before the
 transaction: its containers are computed anew from what is stored then, so that one that changed
 meanwhile gets no stale value.
 
-What readers see meanwhile: permissions, names and the trash itself change at once, with the change;
-the containers keep their former priority until their page comes, the oldest first.
+Permissions, names and the trash itself change at once, with the change. The containers keep their
+former priority until their page comes, the oldest first.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ transaction: a server that starts goes on where the last one ended, and nothing 
 
 Of a page the requests whose cancellation changes nothing else (`core.containers.set_cancellation`)
 are changed by few statements for all of them; the records, log rows and events are those that the
-call `cancel` makes for each. The others are cancelled as that call does it.
+call `cancel` makes for each. Further requests of the page are cancelled as that call does it.
 
 Pages have a `PageSize`, and calls that write go before the next page.
 While the database changes the requests of one page, the next page is read. It is used if no other

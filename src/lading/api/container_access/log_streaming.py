@@ -107,8 +107,8 @@ def _next_attempt(row: Record, uuid: str) -> str:
 
 
 def _split(data: bytes, *, is_last: bool) -> tuple[list[bytes], bytes]:
-    """The lines of a text, and the rest, a line without its end. The rest counts as a line if it is
-    longer than `_LONGEST`, or at the end of a log (`is_last`).
+    """The lines of a text, and a last line without its end. That line counts if it is longer than
+    `_LONGEST`, or at the end of a log (`is_last`).
     """
     *lines, partial_line = data.split(b"\n")
     if len(partial_line) > _LONGEST or (partial_line and is_last):

@@ -1,5 +1,5 @@
-"""What an assistant may call: it reads requests, runs, reasons, logs and small files, and where the
-user allows it submits a request again.
+"""The tools of an assistant: it reads requests, runs, reasons, logs and small files. Where the user
+allows it, it submits a request again.
 
 Each answer is JSON of bounded size. Texts that programs in containers have written stand under
 `untrusted`. All calls are made with the token of the user, which no answer has.

@@ -1,6 +1,6 @@
 """`lading image show`, `share`, `unshare` and `remove`: the records of a stored image.
 
-Whoever may read the collection of an image finds it by its names (docs/spec/containers, section
+A user who may read the collection of an image finds it by its names (docs/spec/containers, section
 Images). So an image is shared by a permission link on its collection, or with its project.
 """
 

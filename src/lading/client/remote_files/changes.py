@@ -1,7 +1,7 @@
 """Changes of collections, by reference: the server applies each as a whole.
 
-Changes of one collection go one after another. Those that come while another is sent become one
-call, if none depends on the state before it: thousands of small files cost few calls.
+Changes of one collection go one after another. Changes that come while another is sent become one
+call, if none depends on the state before it. So thousands of small files cost few calls.
 """
 
 from __future__ import annotations

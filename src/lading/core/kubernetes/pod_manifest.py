@@ -108,7 +108,7 @@ def pod_name(container: str, attempt: str) -> str:
 
 
 def labels(settings: PodSettings, container: str, attempt: str) -> dict[str, Json]:
-    """The labels of a Pod and its secret. Those of the configuration never replace our own."""
+    """The labels of a Pod and its secret. Labels of the configuration never replace our own."""
     return {
         **settings.labels,
         MANAGED_BY: "lading",

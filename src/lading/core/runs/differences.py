@@ -2,8 +2,8 @@
 
 Steps are paired by their step and name; of several with one name, by their order. A step differs by
 itself if its command, its image or an input from outside of the run is another, or if the same
-recipe gave another output. What it reads of steps that differ is their doing. The first cause is
-the first step, in the order of the data, that differs by itself.
+recipe gave another output. An input that differing steps made is no difference of its own. The
+first cause is the first step, in the order of the data, that differs by itself.
 """
 
 from __future__ import annotations

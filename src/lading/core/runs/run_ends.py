@@ -1,9 +1,9 @@
 """The end of a run, which is told to webhooks once, and again if the run goes on.
 
 The end is derived from the steps: no step waits or runs. A program submits one step after the
-other, so that a run without live steps may go on: its end counts `SETTLED` seconds later, or at
-once where its program has reported the end, or where all its steps were submitted together. What
-was told is kept, so that a further end has the next number.
+other, so that a run without live steps may go on. Its end counts `SETTLED` seconds later. It counts
+at once where its program has reported the end, or where all its steps were submitted together. The
+last reported end is stored, so that a further one has the next number.
 Source: docs/spec/webhooks, section Ends of runs.
 """
 

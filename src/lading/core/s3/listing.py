@@ -51,7 +51,7 @@ Entry = ListedKey | CommonPrefix
 
 
 class DirectoryVisit(Enum):
-    """What a listing does with a directory."""
+    """Treatment of a directory by a listing."""
 
     SKIP = auto()
     JOIN = auto()

@@ -29,8 +29,8 @@ _KINDS: Final[dict[Infix, tuple[str, Callable[[str], str]]]] = {
 
 
 async def show(visit: Visit) -> Response:
-    """Page of users and groups with access by a permission link, as far as the reader may see it;
-    for a collection also the reader's own addresses that read it.
+    """Page of users and groups with access by a permission link, as far as the reader may see it.
+    For a collection it has the reader's own addresses that read it, too.
     """
     return await _page(visit, new_address=None)
 
@@ -78,8 +78,8 @@ async def _page(visit: Visit, *, new_address: Record | None) -> Response:
 
 
 async def give(visit: Visit) -> Response:
-    """Give a user or a role a level of access, or change the level; with the field `enter` let a
-    user into the containers of a request.
+    """Give a user or a role a level of access, or change the level. The field `enter` lets a user
+    into the containers of a request.
     """
     uuid, who, level = _named(visit), visit.field("who").strip(), visit.field("can")
     if not who or level not in LEVELS:

@@ -36,8 +36,8 @@ async def show_home(visit: Visit) -> Response:
 
 
 async def show(visit: Visit) -> Response:
-    """A project or a user's home: a few of each kind, or a page of the one kind `kind`; logs and
-    intermediate results of containers only with `logs`.
+    """A project or a user's home: a few of each kind, or a page of the one kind `kind`. Logs and
+    intermediate results of containers are shown only with `logs`.
     """
     uuid = entries.need_uuid(visit, Infix.GROUP, Infix.USER)
     project = await _look_up(visit, uuid)

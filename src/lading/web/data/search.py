@@ -30,7 +30,7 @@ _WORDS: Final = {PROJECTS: "Projects", COLLECTIONS: "Collections"}
 async def show(visit: Visit) -> Response:
     """Records with a text in their names: a few of each kind, or a page of the one kind `kind`.
 
-    A uuid leads to its page, that of a container to the request that was made first for it; a hash
+    A uuid leads to its page. The uuid of a container leads to the first request for it. A hash
     lists the collections with this content.
     """
     query, kind = visit.query("q").strip(), visit.query("kind")

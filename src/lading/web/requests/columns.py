@@ -252,7 +252,7 @@ def _gpu_cell(constraints: Record, usage: Record) -> ColumnCell:
 
 
 async def _usage(visit: Visit, requests: Sequence[Record]) -> dict[str, Record]:
-    """What containers used, by their uuids."""
+    """Use of resources of each container, by its uuid."""
     containers = {str(request["container_uuid"] or "") for request in requests} - {""}
     return {
         container["uuid"]: container["usage"] or {}

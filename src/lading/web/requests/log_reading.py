@@ -109,8 +109,8 @@ class LogFiles:
         return sorted(matches, key=lambda line: line.order)[:most]
 
     async def merged(self, names: Sequence[str], query: str) -> AsyncGenerator[bytes]:
-        """The lines with a text of all files in order of time, as they are in the files; with the
-        name of the file where there are several.
+        """The lines that have `query`, of all files in order of time, as they are in the files.
+        Each has the name of its file in front where there are several.
         """
         needle = query.encode().lower()
         async with AsyncExitStack() as opened:

@@ -110,9 +110,9 @@ async def find(
     most: int,
     patience: float = PATIENCE,
 ) -> RequestPage:
-    """The first requests, the newest first, in a state, with a text in their name, of an owner, and
-    after the row with the key `after`, as far as they are found within `patience` seconds. Raises
-    Invalid, and the errors of the API.
+    """The first requests, the newest first, in a state, with a text in their name and of an owner.
+    The page begins after the row with the key `after`. The search ends after `patience` seconds.
+    Raises Invalid, and the errors of the API.
     """
     # Addresses of earlier versions have the states of the API.
     state = parse_status(state) or state

@@ -39,7 +39,7 @@ async def _of_name(api: ApiClient, run: str) -> list[Record]:
 
 
 async def attributes(api: ApiClient, run: str, project: str, body: Record) -> dict[str, Any]:
-    """The attributes that make a request a step of the latest attempt of a run; one that is not
+    """The attributes that make a request a step of the latest attempt of a run. A run that is not
     there begins, in `project` or the caller's home. Raises Invalid, Forbidden.
     """
     same = await _of_name(api, run)

@@ -100,7 +100,7 @@ async def find_good(visit: Visit, view: RunView) -> RunReference | None:
 
 
 async def _values(visit: Visit, view: RunView, before: RunReference) -> dict[str, Any]:
-    """What the page shows of both runs. Raises NotFound, TooLarge."""
+    """Values of the page that compares both runs. Raises NotFound, TooLarge."""
     records: list[Record] = []
     steps: list[RunStep] = []
 

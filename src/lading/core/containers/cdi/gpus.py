@@ -82,8 +82,8 @@ def device_names(devices: CdiDevices, gpus: Sequence[GpuDevice]) -> tuple[str, .
 
 def find_instances(devices: CdiDevices) -> list[GpuDevice]:
     """The instances of GPUs (MIG) of NVIDIA that specifications name, each once: devices with the
-    node of one GPU and nodes of capabilities. What the name or notes of a device tell of its kind
-    is known.
+    node of one GPU and nodes of capabilities. A kind is known as far as the name or notes of a
+    device tell it.
     """
     instances: dict[tuple[str, ...], GpuDevice] = {}
     for name, paths in _paths_of_kind(devices, KINDS[CUDA]):
@@ -139,7 +139,7 @@ def _shared_nodes(devices: CdiDevices, name: str) -> set[str]:
 
 
 def _whole_nodes(paths: Iterable[str], stack: str) -> set[str]:
-    """The device files of GPUs. Those of NVIDIA have render nodes too."""
+    """The device files of GPUs. GPUs of NVIDIA have render nodes too."""
     pattern = _NUMBER if stack == CUDA else _RENDER
     return {path for path in paths if pattern.fullmatch(path)}
 
