@@ -251,7 +251,7 @@ async def test_a_gpu_is_free_whose_file_names_no_directory(told: SupervisorConfi
     locks = GpuLocks(told)
     Path(told.device_directory).mkdir()
     (Path(told.device_directory) / "cuda-0").write_text("x" * 5000)
-    assert await locks.take(ONE, patience=0)
+    assert (await locks.take(ONE, patience=0)).devices
     assert locks.taken[0].device == "nvidia0"
     locks.release()
 
@@ -263,7 +263,7 @@ async def test_a_fault_of_one_file_holds_no_other_gpu(told: SupervisorConfig) ->
         await GpuLocks(told).take(wish(2), patience=0)
     (directory / "cuda-1").rmdir()
     locks = GpuLocks(structs.replace(told, run_directory="/another"))
-    assert await locks.take(wish(2), patience=0)
+    assert (await locks.take(wish(2), patience=0)).devices
     locks.release()
 
 
@@ -272,6 +272,6 @@ async def test_two_that_ask_for_all_at_a_time_share_none(told: SupervisorConfig)
     answers = await asyncio.gather(
         *(locks.take(wish(2), patience=2) for locks in (first, second)), return_exceptions=True
     )
-    assert [isinstance(answer, Given) for answer in answers].count(True) == 1
+    assert [isinstance(answer, LockedGpus) for answer in answers].count(True) == 1
     first.release()
     second.release()
