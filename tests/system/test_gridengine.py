@@ -84,11 +84,17 @@ async def test_the_job_is_made_of_the_record_and_its_script_holds_no_token(
         scheduling_parameters={"partitions": ["last.q"], "max_run_time": 90},
     )
     container = await desk.until(uuid, "Running")
-    (line,) = grid.jobs()
-    description = grid.run("qstat", "-j", line.split()[0])
+    # Jobs of earlier tests may be listed while they end.
+    descriptions = {
+        number: grid.run("qstat", "-j", number, check=False)
+        for number in (line.split()[0] for line in grid.jobs())
+    }
+    ((number, description),) = (
+        (number, text) for number, text in descriptions.items() if container["uuid"][12:] in text
+    )
     for words in (container["uuid"][12:], "mem_free=100M,h_rt=90", "last.q", "smp range: 2"):
         assert words in description
-    (script,) = (grid.root / "spool/qmaster/job_scripts").iterdir()
+    script = grid.root / "spool/qmaster/job_scripts" / number
     assert "supervisor_token" not in script.read_text()
     assert container["uuid"] in script.read_text()
     await desk.cancel(uuid)
