@@ -127,13 +127,11 @@ def list_projects(parent: str | None, mine: bool, trashed: bool, with_runs: bool
         filters: list[Any] = [["group_class", "=", "project"]]
         if trashed:
             filters.append(["is_trashed", "=", True])
-        owner = None
         if parent is not None:
-            owner = await find_project(session, parent)
+            filters.append(["owner_uuid", "=", await find_project(session, parent)])
         elif mine:
-            owner = str((await session.api.get("users", "current"))["uuid"])
-        if owner is not None:
-            filters.append(["owner_uuid", "=", owner])
+            user = await session.api.get("users", "current")
+            filters.append(["owner_uuid", "=", str(user["uuid"])])
         pages = session.api.pages("groups", filters=filters, size=_PAGE, include_trash=trashed)
         is_shown = with_runs or trashed
         projects = [

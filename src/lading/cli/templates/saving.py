@@ -133,6 +133,24 @@ def _wishes(
     for written in params:
         name, separator, word = written.partition("=")
         values[name] = _json(word) if separator else None
+    schemas = _schemas(values, schema_file, keywords)
+    bindings: dict[str, list[str]] = {name: [] for name in values}
+    for written in keywords["binds"]:
+        name, binding = _pair("--bind", written)
+        _own(schemas, name, "--bind")
+        bindings[name].append(binding)
+    return [
+        ParameterWish(
+            name=name, value=value, bindings=tuple(bindings[name]), keywords=schemas[name]
+        )
+        for name, value in values.items()
+    ]
+
+
+def _schemas(
+    values: Mapping[str, Any], schema_file: Path | None, keywords: Mapping[str, tuple[str, ...]]
+) -> dict[str, dict[str, Any]]:
+    """The keywords of the JSON Schema of each parameter. Raises Invalid."""
     schemas: dict[str, dict[str, Any]] = {name: {} for name in values}
     if schema_file is not None:
         for name, schema in _properties(schema_file).items():
@@ -154,17 +172,7 @@ def _wishes(
         own = _own(schemas, name, "--choice")
         is_text = own.get("type") == "string" or isinstance(values[name], str)
         own.setdefault("enum", []).append(choice if is_text else _json(choice))
-    bindings: dict[str, list[str]] = {name: [] for name in values}
-    for written in keywords["binds"]:
-        name, binding = _pair("--bind", written)
-        _own(schemas, name, "--bind")
-        bindings[name].append(binding)
-    return [
-        ParameterWish(
-            name=name, value=value, bindings=tuple(bindings[name]), keywords=schemas[name]
-        )
-        for name, value in values.items()
-    ]
+    return schemas
 
 
 def _own(schemas: dict[str, dict[str, Any]], name: str, option: str) -> dict[str, Any]:

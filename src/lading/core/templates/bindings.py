@@ -182,16 +182,27 @@ def find_bindings(name: str, value: object, requests: Sequence[Mapping[str, Any]
     chosen = named or every
     if not chosen:
         raise Invalid(_absent(name, word, requests))
-    for step in {binding.step for binding in chosen} if not named else ():
-        if len(own := [binding for binding in chosen if binding.step == step]) > 1:
+    if not named:
+        _check_one_in_each_step(name, word, chosen, requests)
+    return FoundBindings(
+        bindings=tuple(chosen), others=tuple(binding for binding in every if binding not in chosen)
+    )
+
+
+def _check_one_in_each_step(
+    name: str,
+    word: str,
+    bindings: Sequence[ParameterBinding],
+    requests: Sequence[Mapping[str, Any]],
+) -> None:
+    """Raise Invalid where a request has several bindings with the value of a parameter."""
+    for step in {binding.step for binding in bindings}:
+        if len(own := [binding for binding in bindings if binding.step == step]) > 1:
             shown = ", ".join(label(binding, requests[step]) for binding in own[:_LISTED])
             raise Invalid(
                 f"{name}: {shorten(word, 60)!r} is at several places of a step: {shown}; choose "
                 f"with --bind {name}=STEP:PLACE"
             )
-    return FoundBindings(
-        bindings=tuple(chosen), others=tuple(binding for binding in every if binding not in chosen)
-    )
 
 
 def _equal(step: int, request: Mapping[str, Any], word: str) -> Iterator[ParameterBinding]:

@@ -135,15 +135,17 @@ def _schema(value: Mapping[str, Any]) -> dict[str, Any]:
     return schema
 
 
+def _choice(symbols: object) -> dict[str, Any]:
+    """The schema of an enumeration with these symbols."""
+    names = (
+        [str(symbol).rpartition("/")[2] for symbol in symbols] if isinstance(symbols, list) else []
+    )
+    return {"type": "string", "enum": names} if names else {"type": "string"}
+
+
 def _typed(kind: object) -> dict[str, Any]:
     if isinstance(kind, Mapping) and kind.get("type") == "enum":
-        symbols = kind.get("symbols")
-        names = (
-            [str(symbol).rpartition("/")[2] for symbol in symbols]
-            if isinstance(symbols, list)
-            else []
-        )
-        return {"type": "string", "enum": names} if names else {"type": "string"}
+        return _choice(kind.get("symbols"))
     if (isinstance(kind, Mapping) and kind.get("type") == "array") or (
         isinstance(kind, str) and kind.endswith("[]")
     ):
