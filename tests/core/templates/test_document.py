@@ -92,7 +92,7 @@ def test_a_damaged_definition_is_refused(definition: Any) -> None:
 
 def test_versions_out_of_their_order_are_refused() -> None:
     written = write_versions([version(2), version(2)])
-    with pytest.raises(Invalid, match="not in their order"):
+    with pytest.raises(Invalid, match="numbers of its versions do not rise"):
         read_versions(written)
 
 

@@ -54,7 +54,7 @@ class TemplateRun:
         return self._site.call(read_run(self._site.api, reference))
 
     def wait(self, *, pause: Callable[[float], None] = time.sleep) -> str:
-        """Wait for its end; its state: done, failed or cancelled."""
+        """Wait until the run ends. Returns its state: done, failed or cancelled."""
         while (state := str(self.record["state"])) in _LIVE:
             pause(_PAUSE)
         return state

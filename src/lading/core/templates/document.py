@@ -132,20 +132,17 @@ def read_versions(definition: object) -> tuple[TemplateVersion, ...]:
         raise Invalid("the template is damaged: it has no list of versions")
     read = tuple(_read(version) for version in versions)
     if any(old.number >= new.number for old, new in pairwise(read)):
-        raise Invalid("the template is damaged: its versions are not in their order")
+        raise Invalid("the template is damaged: the numbers of its versions do not rise")
     return read
 
 
 def _read(version: object) -> TemplateVersion:
     if not isinstance(version, Mapping):
         raise Invalid("the template is damaged: a version is no object")
-    number, requests = version.get("number"), version.get("requests")
+    number = version.get("number")
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise Invalid("the template is damaged: a version has no number")
-    if not isinstance(requests, list) or not 0 < len(requests) <= MOST_REQUESTS:
-        raise Invalid("the template is damaged: a version has no requests")
-    if not all(_is_request(request) for request in requests):
-        raise Invalid("the template is damaged: a request of it cannot be read")
+    requests = _read_requests(version.get("requests"))
     properties = read_properties(version.get("parameters"))
     bindings = version.get("bindings")
     named = bindings if isinstance(bindings, Mapping) else {}
@@ -163,6 +160,15 @@ def _read(version: object) -> TemplateVersion:
         origin=origin if isinstance(origin, Mapping) else {},
         note=_text(version, "note"),
     )
+
+
+def _read_requests(requests: object) -> list[Mapping[str, Any]]:
+    """The requests of a version. Raises Invalid."""
+    if not isinstance(requests, list) or not 0 < len(requests) <= MOST_REQUESTS:
+        raise Invalid("the template is damaged: a version has no requests")
+    if not all(_is_request(request) for request in requests):
+        raise Invalid("the template is damaged: a request of it cannot be read")
+    return requests
 
 
 def _is_request(request: object) -> bool:

@@ -28,7 +28,7 @@ def read_whole(value: str) -> int | None:
 
 
 def read_flag(value: str) -> bool | None:
-    """True or False for a word for it, else None."""
+    """The flag that a word such as yes, no or 1 means; None for another word."""
     return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
         value.strip().lower()
     )

@@ -71,7 +71,7 @@ def query_cuda_version(root: Path = _ROOT, *, timeout: float = TIMEOUT) -> str:
 
 
 def _run(root: Path, arguments: Sequence[str], *, timeout: float) -> str | None:
-    """The output of the program, whatever its exit code; None without one in time."""
+    """The output of the program, whatever its exit code; None if it does not end in time."""
     program = find_program(root)
     with _gate:
         _hanging.difference_update([process for process in _hanging if process.poll() is not None])
